@@ -9,7 +9,7 @@ from pathlib import Path
 
 from convolver.cli.common import new_file, say
 from convolver.progress import Progress
-from convolver.tracing.launch import closed_off, unsaid_threads
+from convolver.tracing.launch import closed_off, threads_asked
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
@@ -54,12 +54,12 @@ class ThreadsAnew:
 @contextmanager
 def _asked_for(count: int) -> Iterator[None]:
     """Ask the programs that are run meanwhile for so many threads, where the environment does not say."""
-    unsaid = unsaid_threads()
-    os.environ.update(dict.fromkeys(unsaid, str(count)))
+    asked = threads_asked(count)
+    os.environ.update(asked)
     try:
         yield
     finally:
-        for name in unsaid:
+        for name in asked:
             del os.environ[name]
 
 

@@ -288,12 +288,12 @@ def trace_command(
     from msgspec.structs import replace as changed
 
     from convolver.signature.signature import Signature
-    from convolver.tracing.launch import default_name, expand_name, unsaid_threads
+    from convolver.tracing.launch import default_name, expand_name, threads_asked
     from convolver.tracing.sampling import BUDGET_BYTES
 
     attachment = _attachment(attach, seconds, command)
     if threads is not None:
-        os.environ.update(dict.fromkeys(unsaid_threads(), str(threads)))
+        os.environ.update(threads_asked(threads))
     if attachment is not None:
         command, engine = attachment.command(), engine or "native"
         if engine != "native" or children or simulate:

@@ -9,7 +9,6 @@ themselves (cpuid), pass, unless the code lies in main.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -20,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.tracing.elf import MALFORMED, Functions, executable_sections, open_elf, read_functions
+from convolver.tracing.elf import MALFORMED, Functions, executable_sections, open_elf, own_libraries, read_functions
 
-SYSTEM_FOLDERS = ("/lib", "/usr/lib", "/usr/lib64", "/lib64", "/usr/libexec")
 CHOSEN_AT_RUN_TIME = re.compile(r"avx_?512|evex|x86[-_]64[-_]v4|skx|skylake|icelake|cannonlake|sapphire|znver[45]|zmm", re.I)
 DISPATCHERS = frozenset(("__cpu_model", "__cpu_indicator_init", "__x86_get_cpuid_feature_leaf", "__get_cpuid"))
 SMALL_TEXT = 512 << 10
@@ -123,35 +121,6 @@ def _scan(path: Path, objdump: str) -> Avx512Code | None:
                 continue
             return Avx512Code(path, name)
     return None
-
-
-def own_libraries(path: Path) -> list[Path]:
-    """Return the libraries that a program needs, found by its run path or LD_LIBRARY_PATH, outside the system's folders."""
-    found: list[Path] = []
-    waiting = [path]
-    while waiting and len(found) < 64:
-        for library in _needed(waiting.pop()):
-            if library not in found and not str(library).startswith(SYSTEM_FOLDERS):
-                found.append(library)
-                waiting.append(library)
-    return found
-
-
-def _needed(path: Path) -> list[Path]:
-    with open(path, "rb") as file:
-        elf = open_elf(file)
-        dynamic: Any = elf.get_section_by_name(".dynamic") if elf is not None else None
-        if dynamic is None:
-            return []
-        names, folders = [], os.environ.get("LD_LIBRARY_PATH", "").split(":")
-        for tag in dynamic.iter_tags():
-            if tag.entry.d_tag == "DT_NEEDED":
-                names.append(tag.needed)
-            elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
-                text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
-                folders += text.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(path.resolve().parent)).split(":")
-    places = [Path(folder) / name for name in names for folder in folders if folder]
-    return [place.resolve() for place in places if place.is_file()]
 
 
 def find_avx512(path: Path) -> Avx512Code | None:

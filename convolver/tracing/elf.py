@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ MALFORMED = (
 )
 """What pyelftools raises on object files that are damaged, up to sizes that no file has, or that use what it does not know."""
 
+SYSTEM_FOLDERS = ("/lib", "/usr/lib", "/usr/lib64", "/lib64", "/usr/libexec")
 DEBUG_FOLDERS = (Path("/usr/lib/debug"), Path("/usr/local/lib/debug"))
 FUNCTION_TYPES = (2, 10)
 """STT_FUNC and STT_GNU_IFUNC."""
@@ -165,3 +167,32 @@ def open_elf(file: BinaryIO) -> ELFFile | None:
         return ELFFile(file)
     except (ELFError, ValueError, KeyError, TypeError):
         return None
+
+
+def own_libraries(path: Path) -> list[Path]:
+    """Return the libraries that a program needs, found by its run path or LD_LIBRARY_PATH, outside the system's folders."""
+    found: list[Path] = []
+    waiting = [path]
+    while waiting and len(found) < 64:
+        for library in _needed(waiting.pop()):
+            if library not in found and not str(library).startswith(SYSTEM_FOLDERS):
+                found.append(library)
+                waiting.append(library)
+    return found
+
+
+def _needed(path: Path) -> list[Path]:
+    with open(path, "rb") as file:
+        elf = open_elf(file)
+        dynamic: Any = elf.get_section_by_name(".dynamic") if elf is not None else None
+        if dynamic is None:
+            return []
+        names, folders = [], os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        for tag in dynamic.iter_tags():
+            if tag.entry.d_tag == "DT_NEEDED":
+                names.append(tag.needed)
+            elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
+                text = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
+                folders += text.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(path.resolve().parent)).split(":")
+    places = [Path(folder) / name for name in names for folder in folders if folder]
+    return [place.resolve() for place in places if place.is_file()]

@@ -48,28 +48,39 @@ THREAD_COUNTS = (
 """Variables that say how many threads a program makes."""
 
 
-def unsaid_threads() -> list[str]:
-    """Return those of :data:`THREAD_COUNTS` that the environment leaves open."""
-    return [name for name in THREAD_COUNTS if name not in os.environ]
-
-
 _RUNTIMES = (b"libgomp.so", b"libomp.so", b"libiomp5.so", b"OMP_WAIT_POLICY")
-"""What is in an executable that is linked with a runtime of OpenMP, as a library or whole."""
+"""What is in an object file that is linked with a runtime of OpenMP, as a library or whole."""
 _PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+
+
+def threads_asked(count: int, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what asks traced programs for so many threads, which wait without spinning; nothing that the user has set."""
+    unsaid = dict.fromkeys((name for name in THREAD_COUNTS if name not in environment), str(count))
+    return unsaid | _passive(environment)
 
 
 def passive_waiting(program: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return what keeps a traced OpenMP program's threads from spinning, which is counted as waiting but takes time to trace.
 
-    Nothing where the user has set one of these, or the program has no such runtime.
+    Nothing where the user has set one of these, or neither the program nor a library of its own has such a runtime.
     """
-    if any(name in environment for name in _PASSIVE):
-        return {}
+    from convolver.tracing.elf import MALFORMED, own_libraries  # only here: what reads object files takes long to load
+
+    passive = _passive(environment)
     try:
-        with open(program, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            return dict(_PASSIVE) if any(content.find(name) >= 0 for name in _RUNTIMES) else {}
-    except (OSError, ValueError):
+        path = Path(program)
+        return passive if passive and any(map(_has_runtime, [path, *own_libraries(path)])) else {}
+    except MALFORMED:
         return {}
+
+
+def _passive(environment: Mapping[str, str]) -> dict[str, str]:
+    return {} if any(name in environment for name in _PASSIVE) else dict(_PASSIVE)
+
+
+def _has_runtime(path: Path) -> bool:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+        return any(content.find(name) >= 0 for name in _RUNTIMES)
 
 
 class _PipedInput:

@@ -1,13 +1,14 @@
 """File names that tell ranks and processes apart."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from convolver.tracing.launch import default_name, descriptors, expand_name, rank
+from convolver.tracing.launch import default_name, descriptors, expand_name, passive_waiting, rank, threads_asked
 
 
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"])
@@ -75,3 +76,31 @@ def test_a_pipe_that_never_ends_keeps_nobody_waiting():
     finally:
         os.close(ours)
         os.close(other)
+
+
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize(("options", "passive"), [(["-fopenmp"], PASSIVE), ([], {})], ids=["OpenMP", "none"])
+def test_threads_wait_passively_where_a_library_has_openmp(tmp_path, options, passive):
+    (tmp_path / "inner.c").write_text('void inner(void)\n{\n#pragma omp parallel\n    __asm__ volatile("nop");\n}\n')
+    (tmp_path / "outer.c").write_text("void inner(void);\nvoid outer(void) { inner(); }\n")
+    (tmp_path / "main.c").write_text("void outer(void);\nint main(void) { outer(); }\n")
+
+    def build(*words):
+        subprocess.run(["gcc", *words, "-L.", "-Wl,-rpath,$ORIGIN"], cwd=tmp_path, check=True)
+
+    build("-shared", "-fPIC", *options, "inner.c", "-o", "libinner.so")
+    build("-shared", "-fPIC", "outer.c", "-linner", "-o", "libouter.so")
+    build("main.c", "-louter", "-o", "main", "-Wl,--allow-shlib-undefined")
+    assert passive_waiting(str(tmp_path / "main"), {}) == passive
+    assert passive_waiting(str(tmp_path / "main"), {"OMP_WAIT_POLICY": "active"}) == {}
+    assert passive_waiting(str(tmp_path / "none"), {}) == {}
+
+
+def test_threads_that_are_asked_for_wait_passively():
+    asked = threads_asked(3, {"OMP_NUM_THREADS": "2"})
+    assert asked.items() >= {"GOMAXPROCS": "3", **PASSIVE}.items()
+    assert "OMP_NUM_THREADS" not in asked
+    assert threads_asked(3, {"KMP_BLOCKTIME": "9"}).keys().isdisjoint(PASSIVE)
