@@ -60,7 +60,7 @@ void cv_body_entered(struct cv_followed *f, uint64_t function, uint64_t sp, uint
         return;
     cv_threads_attribute(&f->thread);
     drop_left(f, sp, 0);
-    uint64_t team = cv_team_find(function, data);
+    uint64_t team = cv_team_find(f, function, data);
     if (team && cv_frame_push(f, BODY, sp, team, 0))
         cv_threads_event(&f->thread, CV_THREAD_BODY, team, 0, cv_threads_place(function));
     else if (!team)
@@ -251,7 +251,7 @@ int cv_thread_made(struct cv_followed *f, struct cv_followed *child, uint32_t nu
         return 0;
     cv_threads_attribute(&f->thread);
     const uint32_t place = frame ? cv_threads_place(frame->site) : 0, serial = ++cv_all_calls->serials;
-    *child = (struct cv_followed){.thread = {.serial = (uint16_t)serial}};
+    *child = (struct cv_followed){.thread = {.serial = (uint16_t)serial, .parent = f->thread.serial}};
     child->thread.pool = child->thread.in_runtime = frame && frame->function == PARALLEL;
     cv_threads_event(&child->thread, CV_THREAD_START, f->thread.serial, child->thread.pool | (uint64_t)number << 1, place);
     child->thread.began |= (uint64_t)(serial < 256 ? serial : 0) << 48; /* threads may do different work from here */

@@ -58,7 +58,7 @@ static inline int cv_begins_threads(enum cv_function function)
 }
 
 struct cv_thread {
-    uint16_t serial;
+    uint16_t serial, parent; /* parent: serial of the thread that made it */
     uint8_t in_runtime;      /* within a call that waits, or a pool's thread that has no work */
     uint8_t pool;
     uint32_t calls;
@@ -116,6 +116,7 @@ struct cv_frame *cv_frame_push(struct cv_followed *f, enum cv_function function,
 struct cv_team {
     uint64_t function, data;
     uint64_t number; /* 0: an empty place */
+    uint16_t maker;  /* serial of the thread that forked it */
 };
 
 struct cv_task {
@@ -153,8 +154,9 @@ extern struct cv_all_calls {
 void cv_body_add(uint64_t function);
 int cv_body_is_known(uint64_t function);
 uint64_t cv_team_of(const struct cv_followed *f);
-/* The team that this function works for: the one with its data, else the newest. */
-uint64_t cv_team_find(uint64_t function, uint64_t data);
+/* The team that this function works for: the one with its data, of those the one that this thread or the one that made it forked, else
+ * the newest. */
+uint64_t cv_team_find(struct cv_followed *f, uint64_t function, uint64_t data);
 void cv_team_begin(struct cv_followed *f, uint64_t sp, uint64_t function, uint64_t data);
 void cv_team_close(uint64_t number);
 /* The runtime copies a task's data: its bytes tell which one of a function's tasks begins. */

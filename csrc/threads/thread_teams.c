@@ -28,11 +28,11 @@ int cv_body_is_known(uint64_t function) { return *body_slot(function) != 0; }
 
 /* ---- teams ---- */
 
-static uint64_t open_team(uint64_t function, uint64_t data)
+static uint64_t open_team(uint64_t function, uint64_t data, uint16_t maker)
 {
     for (uint32_t i = 0; i < CV_MOST_TEAMS; i++)
         if (!cv_all_calls->teams[i].number) {
-            cv_all_calls->teams[i] = (struct cv_team){function, data, ++cv_all_calls->n_teams};
+            cv_all_calls->teams[i] = (struct cv_team){function, data, ++cv_all_calls->n_teams, maker};
             return cv_all_calls->n_teams;
         }
     return 0;
@@ -53,24 +53,26 @@ uint64_t cv_team_of(const struct cv_followed *f)
     return TEAM;
 }
 
-uint64_t cv_team_find(uint64_t function, uint64_t data)
+uint64_t cv_team_find(struct cv_followed *f, uint64_t function, uint64_t data)
 {
-    const struct cv_team *found = 0;
+    const struct cv_frame *top = cv_top(f);
+    const uint16_t maker = top && top->function == PARALLEL ? f->thread.serial : f->thread.parent;
+    uint64_t found = 0;
+    int best = 0;
     for (uint32_t i = 0; i < CV_MOST_TEAMS; i++) {
         const struct cv_team *team = &cv_all_calls->teams[i];
-        if (!team->number || team->function != function)
+        const int fits = (team->data == data) * 2 + (team->maker == maker);
+        if (!team->number || team->function != function || fits < best || (fits == best && team->number < found))
             continue;
-        if (team->data == data)
-            return team->number;
-        if (!found || team->number > found->number)
-            found = team;
+        found = team->number;
+        best = fits;
     }
-    return found ? found->number : 0;
+    return found;
 }
 
 void cv_team_begin(struct cv_followed *f, uint64_t sp, uint64_t function, uint64_t data)
 {
-    uint64_t team = open_team(function, data);
+    uint64_t team = open_team(function, data, f->thread.serial);
     if (!team)
         return;
     cv_body_add(function);

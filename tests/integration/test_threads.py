@@ -114,6 +114,7 @@ def joined(threads):
         ("cancellable", 12, triangle),
         ("copied", 40, lambda n: (n + 1) / 2),
         ("reduced", 12, int),
+        ("sections", 12, lambda n: dealt(n, 4)),
         ("read", 40, int),
         ("first-writes", 40, lambda n: n / 2),  # readers are done together, the writer before or after
         ("read-write", 20, lambda n: 2 * n / (n + 1)),
@@ -126,6 +127,17 @@ def test_speedups_are_the_arithmetic_ones(traced, what, rounds, speedup, threads
     assert log.threads in (threads, threads + 1)
     found = replayed(log, threads)
     assert found == pytest.approx(speedup(threads), rel=0.02)
+    assert replayed(log, 1) == pytest.approx(1, rel=0.001)
+
+
+def test_two_threads_share_four_sections_in_turn(traced):
+    assert replayed(traced("sections", 12, 2).thread_log, 2) == pytest.approx(dealt(2, 4), rel=0.02)
+
+
+@pytest.mark.parametrize("threads", [4, 16])
+def test_regions_within_regions_have_teams_of_their_own(traced, threads):
+    log = traced("nested", 12, threads).thread_log
+    assert replayed(log, threads) == pytest.approx(3 / 4 * threads, rel=0.02)
     assert replayed(log, 1) == pytest.approx(1, rel=0.001)
 
 
@@ -180,6 +192,7 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
         ("cancellable", 24, triangle),
         ("copied", 80, lambda n: (n + 1) / 2),
         ("reduced", 24, lambda n: n if n <= 4 else triangle(n)),  # a barrier from five threads on
+        ("sections", 24, lambda n: dealt(n, 4)),
     ],
 )
 def test_speedups_with_the_runtime_of_llvm_are_arithmetic(traced, tmp_path, what, rounds, speedup, threads):

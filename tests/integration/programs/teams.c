@@ -216,6 +216,34 @@ static void copied(void)
         spin(20000 + (own < 0));
     }
 }
+
+/* One, two, three and four parts of work. */
+static void sections(void)
+{
+#pragma omp parallel sections
+    {
+#pragma omp section
+        spin(100000);
+#pragma omp section
+        spin(200000);
+#pragma omp section
+        spin(300000);
+#pragma omp section
+        spin(400000);
+    }
+}
+
+/* Two threads, of which one has twice the work of the other, share it among half of all threads each. */
+static void nested(void)
+{
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(2)
+    for (int r = 0; r < rounds * (1 + omp_get_thread_num()); r++) {
+#pragma omp parallel for num_threads(threads / 2) schedule(static)
+        for (int i = 0; i < PARTS; i++)
+            spin(2000);
+    }
+}
 #endif
 
 static void with_threads(void *(*work)(void *))
@@ -250,11 +278,15 @@ int main(int count, char **words)
         with_locks(!strcmp(words[1], "nest-locked"));
     if (!strcmp(words[1], "copied"))
         copied();
+    if (!strcmp(words[1], "nested"))
+        nested();
     for (int r = 0; r < rounds; r++) {
         if (!strcmp(words[1], "cancellable"))
             cancellable(rounds < 0);
         if (!strcmp(words[1], "reduced"))
             mine += reduced();
+        if (!strcmp(words[1], "sections"))
+            sections();
         if (!strcmp(words[1], "triangle")) {
 #pragma omp parallel for reduction(+ : mine) schedule(static)
             for (int i = 0; i < PARTS; i++)
