@@ -78,6 +78,7 @@ struct stream {
 struct complex {
     uint32_t runners;
     double near, memory;
+    double asked, asked_near; /* bytes a second of memory and of the last level, alone */
 };
 
 /* A line, in a run: what all that run at the moment do to it, a second. */
@@ -90,6 +91,11 @@ struct line_use {
 enum thread_state { READY, RUNNING, WAITING, ASLEEP, ENDED };
 
 struct running {
+    double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
+    double near, near_demand;          /* ... the same of the last level */
+    uint32_t complex;                  /* ... whose last level that is */
+    uint32_t touches, n_touches;       /* ... in `work` */
+    double busy;
     enum thread_state state;
     enum cv_threads_cause cause;
     bool granted;        /* what it waits for is its own now */
@@ -104,16 +110,11 @@ struct running {
     bool arrived;        /* counted at the barrier at which it looks for tasks */
     bool began;          /* a task, instead of waiting */
     uint32_t next;
-    double since, until;               /* WAITING, ASLEEP */
-    double owed;                       /* seconds of a core before it goes on */
-    double left, memory, demand, rate; /* RUNNING: seconds alone, the part that waits for memory, bytes a second, speed */
-    double near, near_demand;          /* ... the same of the last level */
-    uint32_t complex;                  /* ... whose last level that is */
-    double share, beside;              /* ... the part of a core that it has, and how many times slower its other thread makes it */
-    double slowed;                     /* ... how many times slower others that write its lines make it */
-    double per_second;                 /* instructions, alone */
-    uint32_t touches, n_touches;       /* in `work` */
-    double busy;
+    double since, until;  /* WAITING, ASLEEP */
+    double owed;          /* seconds of a core before it goes on */
+    double share, beside; /* ... the part of a core that it has, and how many times slower its other thread makes it */
+    double slowed;        /* ... how many times slower others that write its lines make it */
+    double per_second;    /* instructions, alone */
     /* its interval that goes on, where these are kept */
     uint32_t does;                      /* at the moment; GONE: it has ended */
     double does_since, kept_until;      /* begin of that; end of the last interval that is kept */
@@ -140,6 +141,7 @@ struct cv_threads {
     uint32_t n_ready, n_runs, n_sleeps;
     uint32_t *runners; /* by processor: threads that are pinned to it and run */
     uint32_t busy;     /* processors with something to do */
+    bool shared;       /* some that run may be slower than alone */
     struct complex *complexes;
     struct line_use *lines;
     uint32_t n_lines;

@@ -132,6 +132,29 @@ static void proceed(cv_threads *t, struct running *th)
 
 /* ---- time ---- */
 
+/* What a thread lost to others in so many seconds. */
+static void add_losses(cv_threads *t, const struct running *th, double seconds)
+{
+    cv_threads_totals *out = t->totals;
+    const double slowed = th->rate * (th->slowed - 1) * seconds, beside = th->rate * th->slowed * (th->beside - 1) * seconds;
+    out->queued += (1 - th->share) * seconds;
+    out->contended += slowed;
+    out->paired += beside;
+    const double saturated = (th->share - th->rate) * seconds - slowed - beside;
+    const struct complex *own = &t->complexes[th->complex];
+    const double near = th->near * (own->near - 1), all = near + th->memory * (own->memory - 1);
+    out->near += all > 0 ? saturated * near / all : 0;
+    out->saturated += all > 0 ? saturated * (1 - near / all) : saturated;
+    if (team_of(t, th)) {
+        cv_threads_region *region = &team_of(t, th)->region;
+        region->contended += slowed;
+        region->paired += beside;
+        region->saturated += saturated;
+    }
+    if (slowed > 0)
+        cv_threads_add_lost(t, th, slowed);
+}
+
 static void advance(cv_threads *t, double seconds)
 {
     cv_threads_totals *out = t->totals;
@@ -143,25 +166,11 @@ static void advance(cv_threads *t, double seconds)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->n_runs; i++) {
         struct running *th = &t->threads[t->runs[i]];
-        th->left -= th->rate * seconds;
-        th->busy += th->rate * seconds;
-        double slowed = th->rate * (th->slowed - 1) * seconds, beside = th->rate * th->slowed * (th->beside - 1) * seconds;
-        out->queued += (1 - th->share) * seconds;
-        out->contended += slowed;
-        out->paired += beside;
-        const double saturated = (th->share - th->rate) * seconds - slowed - beside;
-        const struct complex *own = &t->complexes[th->complex];
-        const double near = th->near * (own->near - 1), all = near + th->memory * (own->memory - 1);
-        out->near += all > 0 ? saturated * near / all : 0;
-        out->saturated += all > 0 ? saturated * (1 - near / all) : saturated;
-        if (team_of(t, th)) {
-            cv_threads_region *region = &team_of(t, th)->region;
-            region->contended += slowed;
-            region->paired += beside;
-            region->saturated += saturated;
-        }
-        if (slowed > 0)
-            cv_threads_add_lost(t, th, slowed);
+        const double done = t->shared ? th->rate * seconds : seconds;
+        th->left -= done;
+        th->busy += done;
+        if (t->shared)
+            add_losses(t, th, seconds);
         if (th->left <= NOTHING + 1e-12 * seconds)
             make_ready(t, th);
         else
@@ -205,6 +214,7 @@ static bool force_one(cv_threads *t)
 
 static void reset(cv_threads *t)
 {
+    const cv_threads_machine *m = t->machine;
     for (uint32_t i = 0; i < t->n_objects; i++) {
         struct sync_object *o = &t->objects[i];
         o->holder = o->last = o->head = o->tail = NOBODY;
@@ -225,6 +235,8 @@ static void reset(cv_threads *t)
     t->now = 0;
     for (uint32_t i = 0; i < t->n_threads; i++) { /* the first thread comes last, when those that it makes wait for it */
         t->threads[i] = (struct running){.stream = i, .back = NEVER, .next = NOBODY, .team = NOBODY, .task = NOBODY, .does = GONE};
+        if (m->complexes > 1)
+            t->threads[i].complex = i / (m->adjacent ? m->adjacent : 1) % m->complexes;
         make_ready(t, &t->threads[i]);
     }
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define EVERY UINT32_MAX
-#define STEPS 40     /* of the search for how much slower memory is */
+#define STEPS 40 /* of the search for how much slower memory is, at most */
+#define PRECISE 1e-12
 #define SLOWEST 1e6  /* ... at most */
 #define ROUNDED 1e-9 /* of shares */
 
@@ -67,55 +68,72 @@ static void share_cores(cv_threads *t)
     }
 }
 
-/* Bytes a second that the threads of a complex (EVERY: of all) get from memory or the last level, if these are so many times slower. */
-static double used(const cv_threads *t, uint32_t complex, bool near, double slower)
+/* Bytes a second that the threads of a complex (EVERY: of all) get from memory or the last level, if these are so many times slower;
+ * `slope` becomes how much that changes with the times. */
+static double used(const cv_threads *t, uint32_t complex, bool near, double slower, double *slope)
 {
-    double sum = 0;
+    double sum = 0, change = 0;
     for (uint32_t i = 0; i < t->n_runs; i++) {
         const struct running *th = &t->threads[t->runs[i]];
         const struct complex *own = &t->complexes[th->complex];
         if (complex != EVERY && complex != th->complex)
             continue;
         const double of_near = near ? slower : own->near, of_memory = near ? own->memory : larger(slower, own->memory);
-        sum += th->share * (near ? th->near_demand : th->demand) / waiting(th, of_near, of_memory);
+        const double part = near ? th->near : slower >= own->memory ? th->memory : 0, inverse = 1 / waiting(th, of_near, of_memory);
+        const double gets = th->share * (near ? th->near_demand : th->demand) * inverse;
+        sum += gets;
+        change -= gets * part * inverse;
     }
+    *slope = change;
     return sum;
 }
 
-/* The least factor by which waiting grows so that all together get no more than what so many busy cores can have. */
-static double least_slower(const cv_threads *t, uint32_t complex, bool near, const double *capacities, uint32_t known, uint32_t busy)
+/* Bytes a second that so many busy cores can have; of more than are known as much as the most. */
+static double capacity_of(const double *capacities, uint32_t known, uint32_t busy)
 {
-    if (!known || !busy)
-        return 1;
-    const double capacity = capacities[busy < known ? busy - 1 : known - 1];
-    if (used(t, complex, near, 1) <= capacity)
-        return 1;
-    double low = 0, high = log(SLOWEST); /* of its logarithm */
-    for (int i = 0; i < STEPS; i++) {
-        double middle = (low + high) / 2;
-        *(used(t, complex, near, exp(middle)) > capacity ? &low : &high) = middle;
+    return known && busy ? capacities[busy < known ? busy - 1 : known - 1] : INFINITY;
+}
+
+/* The least factor by which waiting grows so that all together get no more than there is: by Newton's steps, which come from below, else
+ * by halves. */
+static double least_slower(const cv_threads *t, uint32_t complex, bool near, double capacity)
+{
+    double slower = 1, low = 1, high = SLOWEST, slope;
+    for (int i = 0; i < STEPS && capacity < INFINITY; i++) {
+        const double more = used(t, complex, near, slower, &slope) - capacity;
+        if (more <= 0 && i == 0)
+            return 1;
+        *(more > 0 ? &low : &high) = slower;
+        double next = slower - more / slope;
+        if (fabs(next - slower) <= PRECISE * slower)
+            break;
+        if (!(next > low && next < high))
+            next = sqrt(low * high);
+        slower = next;
     }
-    return exp(high);
+    return slower;
+}
+
+static uint32_t complexes_of(const cv_threads_machine *m) { return m->complexes > 1 ? m->complexes : 1; }
+
+/* Cores of a complex that are busy. */
+static uint32_t busy_of(const cv_threads *t, const struct complex *complex)
+{
+    const uint32_t n = complexes_of(t->machine), most = (t->machine->cores + n - 1) / n;
+    return complex->runners < most ? complex->runners : most;
 }
 
 /* How much longer threads wait for the last level of their complex and for memory: through their complex, and of all. */
 static void share_bandwidth(cv_threads *t)
 {
     const cv_threads_machine *m = t->machine;
-    const uint32_t n = m->complexes > 1 ? m->complexes : 1, most = (m->cores + n - 1) / n;
-    for (uint32_t c = 0; c < n; c++)
-        t->complexes[c] = (struct complex){0, 1, 1};
-    for (uint32_t i = 0; i < t->n_runs; i++) {
-        struct running *th = &t->threads[t->runs[i]];
-        th->complex = t->runs[i] / (m->adjacent ? m->adjacent : 1) % n;
-        t->complexes[th->complex].runners++;
-    }
+    const uint32_t n = complexes_of(m);
     for (uint32_t c = 0; c < n; c++) {
-        const uint32_t busy = t->complexes[c].runners < most ? t->complexes[c].runners : most;
-        t->complexes[c].near = least_slower(t, c, true, m->near_capacity, m->near_capacities, busy);
-        t->complexes[c].memory = least_slower(t, c, false, m->complex_capacity, m->complex_capacities, busy);
+        const uint32_t busy = busy_of(t, &t->complexes[c]);
+        t->complexes[c].near = least_slower(t, c, true, capacity_of(m->near_capacity, m->near_capacities, busy));
+        t->complexes[c].memory = least_slower(t, c, false, capacity_of(m->complex_capacity, m->complex_capacities, busy));
     }
-    const double slower = least_slower(t, EVERY, false, m->capacity, m->capacities, t->busy);
+    const double slower = least_slower(t, EVERY, false, capacity_of(m->capacity, m->capacities, t->busy));
     for (uint32_t c = 0; c < n; c++)
         t->complexes[c].memory = larger(t->complexes[c].memory, slower);
 }
@@ -233,9 +251,40 @@ void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds
         t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
 }
 
-double cv_threads_set_speeds(cv_threads *t)
+/* Whether some that run have no core, bandwidth or line for themselves. */
+static bool is_shared(cv_threads *t)
 {
-    double until = INFINITY;
+    const cv_threads_machine *m = t->machine;
+    const uint32_t n = complexes_of(m);
+    const bool limited = m->complex_capacities || m->near_capacities;
+    uint32_t touches = 0;
+    double asked = 0;
+    for (uint32_t c = 0; c < n; c++)
+        t->complexes[c] = (struct complex){.near = 1, .memory = 1};
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        if (limited) {
+            struct complex *own = &t->complexes[th->complex];
+            own->runners++;
+            own->asked += th->demand;
+            own->asked_near += th->near_demand;
+        }
+        asked += th->demand;
+        touches |= th->n_touches;
+    }
+    if (m->pinning != CV_THREADS_FREE || t->n_runs > m->cores || (m->pairs && t->n_runs > m->pairs) || (touches && t->n_runs > 1))
+        return true;
+    bool lack = asked > capacity_of(m->capacity, m->capacities, t->n_runs);
+    for (uint32_t c = 0; c < n && !lack; c++) {
+        const uint32_t busy = busy_of(t, &t->complexes[c]);
+        lack = t->complexes[c].asked > capacity_of(m->complex_capacity, m->complex_capacities, busy) ||
+               t->complexes[c].asked_near > capacity_of(m->near_capacity, m->near_capacities, busy);
+    }
+    return lack;
+}
+
+static void share(cv_threads *t)
+{
     share_cores(t);
     share_bandwidth(t);
     for (uint32_t i = 0; i < t->n_runs; i++)
@@ -247,7 +296,18 @@ double cv_threads_set_speeds(cv_threads *t)
         assert(th->state == RUNNING && th->memory >= 0 && th->near >= 0 && th->memory + th->near <= 1 + ROUNDED);
         th->rate = th->share / waiting(th, own->near, own->memory) / th->slowed / th->beside;
         assert(th->rate > 0 && th->rate <= 1 + ROUNDED);
-        until = smaller(until, th->left / th->rate);
+    }
+}
+
+double cv_threads_set_speeds(cv_threads *t)
+{
+    double until = INFINITY;
+    t->shared = is_shared(t);
+    if (t->shared)
+        share(t);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct running *th = &t->threads[t->runs[i]];
+        until = smaller(until, t->shared ? th->left / th->rate : th->left);
     }
     for (uint32_t i = 0; i < t->n_sleeps; i++)
         until = smaller(until, t->threads[t->sleeps[i]].until - t->now);
