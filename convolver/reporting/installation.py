@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,27 @@ def _tracer() -> str:
     return _version_of(command[0], "--version")
 
 
+def _engine() -> str:
+    from convolver.tracing.native_engine import engine_program, refusal
+
+    why = refusal()
+    if why is not None:
+        raise OSError(why)
+    return engine_program().name
+
+
+def _tracers() -> list[Check]:
+    """Either engine suffices."""
+    rebuilt = f"{DEBIAN.format('gcc valgrind')}; {REBUILD}"
+    allowed = f"{DEBIAN.format('gcc')}; {REBUILD}; in a container: docker run --cap-add=SYS_PTRACE"
+    found = [
+        _tried("tracer", "convolver trace --engine valgrind", rebuilt, _tracer),
+        _tried("native engine", "convolver trace --engine native", allowed, _engine),
+    ]
+    needed = not any(check.found for check in found)
+    return [replace(check, needed=needed) for check in found]
+
+
 def _machine() -> Check:
     from convolver.machine.catalog import HOST, find_machine
 
@@ -135,12 +156,11 @@ def _quiet() -> Check:
 
 def checks() -> list[Check]:
     """Return all checks, the needed parts first."""
-    rebuilt = f"{DEBIAN.format('gcc valgrind')}; {REBUILD}"
     return [
         _system(),
         _tried("C core", "simulate, replay, reading traces", REBUILD, _core),
         _tried("probe", "convolver probe", f"{DEBIAN.format('gcc')}; {REBUILD}", _probe),
-        _tried("tracer", "convolver trace", rebuilt, _tracer),
+        *_tracers(),
         _program("gcc", "building your programs with -g", "gcc", names=("gcc", "cc")),
         _module("matplotlib", "convolver plot", "plot"),
         _module("distributed", "many machines on many nodes", "dask"),
