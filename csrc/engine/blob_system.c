@@ -204,8 +204,8 @@ static void close_or_open(struct current *m, int closed)
 
 static int has_sequences; /* code that was seen until now */
 
-/* Whether the kernel's mark stands in code: an aborted sequence goes on behind it. A constant that is loaded is glibc's, which registers
- * it. */
+/* Whether code has what the kernel wants before the instruction after an abort. As a constant that is loaded it is glibc's, for
+ * registering. */
 static int has_signature(int64_t file, const struct current *m)
 {
     static uint8_t code[65536];
