@@ -27,16 +27,26 @@ COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)
 
 @dataclass(frozen=True)
 class ThreadRun:
-    """What one run gives: totals by name, seconds waited by cause, the locks, each thread's seconds of work, the thread
-    seconds lost at each line that several threads touch, the parallel regions, and what threads do when, where that was asked."""
+    """What one run gives: totals by name, seconds that each thread waited (a column for each of :data:`CAUSES`), the locks, each
+    thread's seconds of work, the thread seconds lost at each line that several threads touch, the parallel regions, and what
+    threads do when, where that was asked."""
 
     totals: dict[str, float]
-    waited: dict[str, float]
+    waits: NDArray[np.float64]
     locks: NDArray[Any]
     busy: NDArray[np.float64]
     lines: NDArray[np.float64]
     regions: NDArray[Any]
     intervals: NDArray[Any]
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """Seconds that all threads waited, by cause."""
+        return self.waited_by(np.ones(len(self.waits), np.bool_))
+
+    def waited_by(self, threads: NDArray[np.bool_]) -> dict[str, float]:
+        """Return the seconds that some threads waited, by cause."""
+        return dict(zip(CAUSES, self.waits[threads].sum(axis=0).tolist(), strict=True))
 
 
 class Complexes(NamedTuple):
@@ -137,10 +147,11 @@ def _run(handle: Any, work: Any, machine: Any, least: float) -> ThreadRun:
     lib.cv_threads_busy(handle, ffi.from_buffer("double[]", busy) if len(busy) else ffi.NULL, len(busy))
     lines = np.zeros(int(work.lines))
     lib.cv_threads_lines(handle, ffi.from_buffer("double[]", lines) if len(lines) else ffi.NULL, len(lines))
-    names = [name for name, _ in ffi.typeof("cv_threads_totals").fields if name != "waited"]
-    waited = {name: float(totals.waited[number]) for number, name in enumerate(CAUSES)}
+    waits = np.zeros((len(busy), len(CAUSES)))
+    lib.cv_threads_waited(handle, ffi.from_buffer("double[]", waits) if len(busy) else ffi.NULL, len(busy))
+    by_name = {name: getattr(totals, name) for name, _ in ffi.typeof("cv_threads_totals").fields}
     return ThreadRun(
-        *({name: getattr(totals, name) for name in names}, waited, _rows(handle, lib.cv_threads_locks, LOCK)),
+        *(by_name, waits, _rows(handle, lib.cv_threads_locks, LOCK)),
         *(busy, lines),
         *(_rows(handle, lib.cv_threads_regions, REGION), _rows(handle, lib.cv_threads_intervals, INTERVAL)),
     )

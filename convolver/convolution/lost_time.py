@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver._native.thread_replay import ThreadRun
 from convolver.convolution.block_times import BlockTimes
@@ -15,6 +16,7 @@ LOCKS_SHOWN = LINES_SHOWN = 5
 REGIONS_SHOWN = 10
 SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
 LAST = "the last level's bandwidth"
+BARRIERS = "barriers"
 FEWER = "fewer threads than cores"
 LEAST_LOST, MUCH_LOST = 0.02, 0.1
 """Share of the cores' time that a cause must take to be named; of those that threads could use, to be named first."""
@@ -23,28 +25,38 @@ LEAST_BUSY = 0.15
 
 
 def lost_seconds(run: ThreadRun, cores: int) -> dict[str, float]:
-    """Return the core seconds without work by cause. Waiting counts only where a core was free for it that a thread could use: in
-    proportion."""
-    totals, waited = run.totals, run.waited
+    """Return the core seconds without work by cause. Waiting counts only where a core was free for it that a thread could use."""
+    totals = run.totals
     lost = sum(totals[name] for name in ("saturated", "near", "contended", "paired"))
-    busy = run.busy
-    usable = min(cores, int(np.count_nonzero(busy >= LEAST_BUSY * busy.mean()))) if busy.any() else cores
+    working = run.busy >= LEAST_BUSY * run.busy.mean() if run.busy.any() else np.ones(len(run.busy), np.bool_)
+    usable = min(cores, int(np.count_nonzero(working))) if run.busy.any() else cores
     free = max(usable * totals["elapsed"] - totals["work"] - lost, 0.0)
-    causes = {
+    barriers = min(totals["barriers"], free)
+    free -= barriers
+    waited = _waited(run, working, free)
+    return {
+        BARRIERS: barriers,
         "serial parts": waited["fork"] + waited["join"],
         "imbalance": waited["barrier"],
         "locks": waited["lock"],
         "waiting for other threads": waited["condition"],
-    }
-    whole = sum(causes.values())
-    return {
-        **{name: free * value / whole if whole else 0.0 for name, value in causes.items()},
         FEWER: (cores - usable) * totals["elapsed"],
         MEMORY: totals["saturated"],
         LAST: totals["near"],
         SHARING: totals["contended"],
         SIBLINGS: totals["paired"],
     }
+
+
+def _waited(run: ThreadRun, working: NDArray[np.bool_], free: float) -> dict[str, float]:
+    """Share ``free`` core seconds out to causes as threads with work waited, and what is more than that as the others did."""
+    own, others = run.waited_by(working), run.waited_by(~working)
+    most = sum(own.values())
+    parts = [(own, min(free, most)), (others, max(free - most, 0.0))]
+    shares = [{name: one * seconds / max(sum(by.values()), 1e-300) for name, one in by.items()} for by, seconds in parts]
+    found = {name: shares[0][name] + shares[1][name] for name in own}
+    whole = sum(found.values())
+    return {name: free * one / whole if whole else 0.0 for name, one in found.items()}
 
 
 def waited_locks(run: ThreadRun, log: ThreadLog) -> list[dict[str, Any]]:
@@ -97,7 +109,8 @@ def parallel_regions(run: ThreadRun, cores: int, log: ThreadLog) -> list[dict[st
         lost = {MEMORY: rows["saturated"].sum(), SHARING: rows["contended"].sum(), SIBLINGS: rows["paired"].sum()}
         idle = max(whole - work - sum(lost.values()), 0.0)
         lost["locks"] = min(rows["locks"].sum(), idle)
-        lost["imbalance"] = idle - lost["locks"]
+        lost[BARRIERS] = min(rows["barriers"].sum(), idle - lost["locks"])
+        lost["imbalance"] = idle - lost["locks"] - lost[BARRIERS]
         cause = max(lost, key=lambda one: lost[one])
         found.append(
             {

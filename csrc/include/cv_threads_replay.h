@@ -95,15 +95,15 @@ enum cv_threads_cause {
 
 typedef struct {
     double elapsed;
-    double work;                      /* seconds of all intervals, with the machine to themselves */
-    double serial;                    /* elapsed seconds in which exactly one thread ran ... */
-    double idle;                      /* ... and in which none did */
-    double saturated;                 /* thread seconds lost to others' use of memory ... */
-    double near;                      /* ... and of the last level */
-    double contended;                 /* thread seconds lost to lines that others write */
-    double queued;                    /* thread seconds lost to more threads than cores */
-    double paired;                    /* thread seconds lost to the other thread of a core */
-    double waited[CV_THREADS_CAUSES]; /* thread seconds */
+    double work;      /* seconds of all intervals, with the machine to themselves */
+    double serial;    /* elapsed seconds in which exactly one thread ran ... */
+    double idle;      /* ... and in which none did */
+    double saturated; /* thread seconds lost to others' use of memory ... */
+    double near;      /* ... and of the last level */
+    double contended; /* thread seconds lost to lines that others write */
+    double queued;    /* thread seconds lost to more threads than cores */
+    double paired;    /* thread seconds lost to the other thread of a core */
+    double barriers;  /* thread seconds that barriers take once all are there */
     uint64_t events;
     uint32_t threads;
     uint32_t widest; /* most threads that ran at a time */
@@ -128,6 +128,7 @@ typedef struct {
     double saturated;
     double contended;
     double paired;
+    double barriers;
     uint32_t threads;
     uint32_t reserved;
 } cv_threads_region;
@@ -161,5 +162,8 @@ size_t cv_threads_intervals(const cv_threads *threads, cv_threads_interval *out,
 size_t cv_threads_lines(const cv_threads *threads, double *out, size_t room);
 /* Seconds of work of each thread in the last run; at most `room`. */
 size_t cv_threads_busy(const cv_threads *threads, double *out, size_t room);
+/* Seconds that each thread waited in the last run, by cause, without those that barriers take; CV_THREADS_CAUSES a thread; of at most
+ * `room` threads. */
+size_t cv_threads_waited(const cv_threads *threads, double *out, size_t room);
 
 #endif

@@ -115,6 +115,8 @@ struct running {
     double share, beside; /* ... the part of a core that it has, and how many times slower its other thread makes it */
     double slowed;        /* ... how many times slower others that write its lines make it */
     double per_second;    /* instructions, alone */
+    double waited[CV_THREADS_CAUSES];
+    double delay; /* how much later than at once it goes on after its last barrier */
     /* its interval that goes on, where these are kept */
     uint32_t does;                      /* at the moment; GONE: it has ended */
     double does_since, kept_until;      /* begin of that; end of the last interval that is kept */

@@ -319,3 +319,10 @@ size_t cv_threads_busy(const cv_threads *t, double *out, size_t room)
         out[i] = t->threads[i].busy;
     return t->n_threads;
 }
+
+size_t cv_threads_waited(const cv_threads *t, double *out, size_t room)
+{
+    for (uint32_t i = 0; i < t->n_threads && i < room; i++)
+        memcpy(out + (size_t)i * CV_THREADS_CAUSES, t->threads[i].waited, sizeof t->threads[i].waited);
+    return t->n_threads;
+}

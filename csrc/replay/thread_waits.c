@@ -2,6 +2,8 @@
  * takes; one that cannot happen yet leaves the thread waiting. */
 #include "thread_run.h"
 
+#include <math.h>
+
 #define ANY_TURN UINT32_MAX
 
 /* ---- queues ---- */
@@ -36,11 +38,22 @@ static void leave_queue(cv_threads *t, struct running *th)
         }
 }
 
+/* A barrier takes so long of a thread, whoever comes late. */
+static void barrier_takes(cv_threads *t, const struct running *th, double seconds)
+{
+    t->totals->barriers += seconds;
+    if (team_of(t, th))
+        team_of(t, th)->region.barriers += seconds;
+}
+
 void cv_thread_resume(cv_threads *t, struct running *th, double latency)
 {
     leave_queue(t, th);
     double waited = t->now - th->since + latency;
-    t->totals->waited[th->cause] += waited;
+    const double barrier = th->cause == CV_THREADS_BARRIER ? latency : 0;
+    th->waited[th->cause] += waited - barrier;
+    th->delay = barrier + (th->cause == CV_THREADS_BARRIER ? th->owed : 0);
+    barrier_takes(t, th, th->delay);
     if (th->cause == CV_THREADS_LOCK) {
         t->objects[th->waits_for].sums.waited += waited;
         if (team_of(t, th))
@@ -65,10 +78,14 @@ void cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning
     cv_thread_resume(t, th, crowd ? 0 : sleeps || t->now - th->since > c->spin ? c->wake : spinning);
 }
 
-static void resume_all(cv_threads *t, struct sync_object *o, double spinning, bool sleeps)
+/* All wait for the last one, part of it since the barrier before kept that one for longer. */
+static void resume_all(cv_threads *t, const struct running *last, struct sync_object *o, double spinning, bool sleeps)
 {
     while (o->head != NOBODY) {
         struct running *th = &t->threads[o->head];
+        const double late = fmax(fmin(t->now - th->since, last->delay - th->delay), 0);
+        th->waited[CV_THREADS_BARRIER] -= late;
+        barrier_takes(t, th, late);
         th->granted = true;
         cv_thread_resume_waiting(t, th, spinning, sleeps);
     }
@@ -267,7 +284,9 @@ static bool arrive(cv_threads *t, struct running *th, const struct packed *p, do
             return false;
         o->arrived = 0;
         *cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
-        resume_all(t, o, *cost, o->own);
+        resume_all(t, th, o, *cost, o->own);
+        th->delay = *cost;
+        barrier_takes(t, th, *cost);
     }
     th->granted = th->arrived = false;
     return true;
@@ -292,6 +311,7 @@ static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
     if (!wait_open(t, th, object, CV_THREADS_FORK))
         return false;
     th->team = object;
+    th->delay = 0;
     return true;
 }
 
@@ -302,11 +322,11 @@ static bool end_body(cv_threads *t, struct running *th, uint32_t object)
     const double cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
     if (!o->tasks) {
         if (++o->arrived >= o->parties)
-            resume_all(t, o, cost, false);
+            resume_all(t, th, o, cost, false);
     } else if (!th->granted) {
         if (!all_there(t, th, object, object))
             return false;
-        resume_all(t, o, cost, false);
+        resume_all(t, th, o, cost, false);
     }
     th->granted = th->arrived = false;
     th->team = o->outer;

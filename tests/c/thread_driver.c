@@ -26,7 +26,7 @@ static void run_case(const char *name, int number, uint32_t n)
     cv_threads *threads = NULL;
     cv_threads_totals totals = {0};
     cv_threads_lock locks[4];
-    double busy[4], lines[2];
+    double busy[4], waited[4 * CV_THREADS_CAUSES], lines[2];
     cv_threads_region regions[4];
     cv_threads_interval intervals[4];
     cv_status status = cv_threads_new(records, n, &threads);
@@ -36,6 +36,7 @@ static void run_case(const char *name, int number, uint32_t n)
         cv_threads_run(threads, &work, &machine, &totals); /* a second run begins anew */
         cv_threads_locks(threads, locks, 4);
         cv_threads_busy(threads, busy, 4);
+        cv_threads_waited(threads, waited, 4);
         cv_threads_lines(threads, lines, 2);
         cv_threads_regions(threads, regions, 4);
         cv_threads_intervals(threads, intervals, 4);

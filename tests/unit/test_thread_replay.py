@@ -510,6 +510,32 @@ def test_more_threads_help_where_those_there_are_work(work, cores, limit):
     assert named == limit or (limit == "waits" and named == "serial parts")
 
 
+def at_barriers(*work, times=20):
+    """Threads that meet so often, with so much work before; the first one makes them and waits."""
+    rows = started(*range(1, len(work) + 1))
+    rows += [(number, "barrier", one, 5, len(work)) for _ in range(times) for number, one in enumerate(work, 1)]
+    rows += [(number, "exit", 0) for number in range(1, len(work) + 1)]
+    return [*rows, *((0, "join", 0, number) for number in range(1, len(work) + 1))]
+
+
+@pytest.mark.parametrize(
+    ("work", "barriers", "imbalance"),
+    [((1, 1), 2 * 20 - 1, 0), ((1, 3), 2 * 20 - 1, 2 * 20), ((1, 1, 1), 3 * 20 - 2, 0)],
+)
+def test_what_barriers_take_is_no_imbalance(work, barriers, imbalance):
+    found = run(at_barriers(*work), barrier=1)  # of the last one, for whom the others wait from the second time on
+    assert (found.totals["barriers"], found.waited["barrier"]) == pytest.approx((barriers, imbalance))
+    lost = lost_seconds(found, len(work))
+    assert (lost["barriers"], lost["imbalance"]) == pytest.approx((barriers, imbalance))
+    assert lost["serial parts"] == pytest.approx(len(work) - 1)  # the end of the last one, not all that the first thread waits
+
+
+def test_who_comes_late_from_a_barrier_lets_others_wait_for_that():
+    found = run(at_barriers(1, 1), wake=4)  # the last one goes on at once, and waits for the other at the next
+    assert found.totals["barriers"] == pytest.approx((20 + 19) * 4)
+    assert found.waited["barrier"] == 0
+
+
 def complexes(many, adjacent, through=(), near=()):
     return Complexes(many, adjacent, np.array(through, float), np.array(near, float))
 
