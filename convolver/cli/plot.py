@@ -21,6 +21,7 @@ Views and what they take:
   parity    predictions                               predicted over measured
   ranks     timeline                                  what every rank does
   scaling   model                                     a fitted curve with its interval
+  threads   predictions with --scaling                elapsed time over cores
 
 \b
 Examples:

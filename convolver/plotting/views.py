@@ -84,6 +84,12 @@ def _scaling(inputs: Inputs, look: Look, options: Options) -> Figure:
     return draw(inputs[MODEL][0], look, at=options.at, to=options.to)
 
 
+def _threads(inputs: Inputs, look: Look, options: Options) -> Figure:
+    from convolver.plotting.thread_scaling import draw
+
+    return draw(inputs[PREDICTION], look)
+
+
 def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
     from convolver.plotting.miss_ratios import draw
 
@@ -98,6 +104,7 @@ VIEWS: dict[str, View] = {
     "parity": View("predicted over measured times", {PREDICTION: (1, None)}, _parity),
     "ranks": View("what every rank does over time", {TIMELINE: ONE}, _ranks),
     "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
+    "threads": View("elapsed time over cores", {PREDICTION: (1, None)}, _threads),
     "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
 }
 

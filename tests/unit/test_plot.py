@@ -11,12 +11,14 @@ from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.modeling.model_artifact import Model
 from convolver.mpi.timeline import Timeline
+from convolver.pipeline import Prediction
 from convolver.plotting import compared_blocks as blocks
 from convolver.plotting import maps_picture as maps
 from convolver.plotting import miss_ratios as misses
 from convolver.plotting import parity, roofline, style
 from convolver.plotting import rank_timeline as ranks
 from convolver.plotting import scaling_curve as scaling
+from convolver.plotting import thread_scaling as threads
 from convolver.plotting.views import VIEWS
 from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain, make_model, make_timeline
@@ -27,7 +29,26 @@ def chain(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chain")
     make_timeline(folder / "ring.timeline.parquet")
     make_model(folder / "time.model.json")
-    return make_chain(folder)
+    made = make_chain(folder)
+    scaled().save(folder / "app@scaled.prediction.json")
+    return made
+
+
+def scaled(**rows):
+    """A prediction of 1 s on one core, 0.6 s on two, 0.5 s on four, measured on two; ``rows``: of the target."""
+
+    def row(cores, seconds, measured=None):
+        return {
+            "cores": cores,
+            "seconds": seconds,
+            "interval_seconds": [0.8 * seconds, 1.3 * seconds],
+            "measured_seconds": measured,
+        }
+
+    base = {"machine": "base", "seconds": 1.0, "projected": False, "scaling": [row(4, 0.5), row(1, 1.0), row(2, 0.6, 0.7)]}
+    target = {"machine": "target", "seconds": 1.0, "projected": True, "scaling": rows.get("target")}
+    about = {"schema": "convolver.prediction", "version": 1, "inputs": {}, "command": ["app"]}
+    return Prediction({**about, "base": base, "target": target, "cpu_ratio": 1.0, "measured_seconds": None, "error": None})
 
 
 BASE, TIMES, OTHER = "base.machine.json", "app@base.times.parquet", "app@target.times.parquet"
@@ -38,6 +59,7 @@ INPUTS = {
     "parity": ["app@target.prediction.json"],
     "ranks": ["ring.timeline.parquet"],
     "scaling": ["time.model.json"],
+    "threads": ["app@scaled.prediction.json"],
     "misses": ["app.hits.parquet"],
 }
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -194,6 +216,19 @@ def test_a_scaling_curve_runs_beyond_the_data_and_wants_one_free_feature(chain):
     assert beyond.is_dashed()
     with pytest.raises(UsageError, match="leave one of them out"):
         scaling.axis_of(model, {"p": 2.0})
+
+
+def test_elapsed_time_over_cores_stands_beside_its_ideal_and_measured():
+    with style.drawing(style.LIGHT):
+        axes = threads.draw([scaled()], style.LIGHT).axes[0]
+    curve, ideal, measured = (dict(zip(*line.get_data(), strict=True)) for line in axes.lines)
+    assert curve == {1: 1.0, 2: 0.6, 4: 0.5}
+    assert ideal == {1: 1.0, 2: 0.5, 4: 0.25}
+    assert measured == {2: 0.7}
+    (band,) = axes.collections
+    assert band.get_datalim(axes.transData).get_points()[:, 1] == pytest.approx([0.4, 1.3])
+    with pytest.raises(PredictionError, match="--scaling"):
+        threads.draw([Prediction({**scaled().document, "base": {"machine": "base", "seconds": 1.0}})], style.LIGHT)
 
 
 @pytest.mark.parametrize(

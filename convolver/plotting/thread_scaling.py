@@ -1,0 +1,56 @@
+"""Elapsed time over cores: what ``predict --scaling`` says of threads, beside what more cores would give at best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from convolver.errors import PredictionError
+from convolver.plotting import style
+from convolver.plotting.labels import command_label, machine_label
+from convolver.plotting.style import Look
+from convolver.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from convolver.pipeline import Prediction
+
+
+def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
+    """Return the picture: a curve with its interval for each machine, its ideal from the fewest cores on, what was measured.
+
+    Raises :class:`PredictionError` where a prediction has no elapsed times on several numbers of cores.
+    """
+    bases, targets = ({one.document[side]["machine"]: one.document[side] for one in predictions} for side in ("base", "target"))
+    curves = {machine: side for machine, side in (bases | targets | bases).items() if len(side.get("scaling") or ()) > 1}
+    if not curves:
+        raise PredictionError("No prediction has elapsed times on several numbers of cores; predict with --scaling 1,2,4,8.")
+    drawn, axes = style.figure(9.5)
+    for index, side in enumerate(curves.values()):
+        rows = sorted(side["scaling"], key=lambda row: int(row["cores"]))
+        cores = [row["cores"] for row in rows]
+        low, high = zip(*(row["interval_seconds"] for row in rows), strict=True)
+        seconds, color = [row["seconds"] for row in rows], look.color(index)
+        axes.fill_between(cores, low, high, color=color, alpha=0.18, linewidth=0)
+        label = machine_label(side["machine"], side["projected"])
+        axes.plot(cores, seconds, color=color, marker=style.MARKERS[index % 7], linewidth=2, label=label)
+        axes.plot(cores, _ideal(rows), color=color, linestyle=":", linewidth=1.2)
+        known = [(row["cores"], row["measured_seconds"]) for row in rows if row.get("measured_seconds")]
+        axes.plot(*(zip(*known, strict=True) if known else ((), ())), "x", color=look.ink, markersize=9, zorder=4)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(ticks := sorted({row["cores"] for side in curves.values() for row in side["scaling"]}), map(str, ticks))
+    axes.yaxis.set_major_formatter(lambda value, _: format_seconds(value))
+    axes.minorticks_off()
+    axes.set_xlabel("cores")
+    axes.set_ylabel("elapsed time")
+    axes.set_title(f"{command_label(predictions[0].document['command'])}: elapsed time over cores")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+    style.note(axes, look, "Bands: 90 % intervals. Dotted: as many times faster as there are cores. Crosses: measured.")
+    return drawn
+
+
+def _ideal(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the seconds of the fewest cores, divided among the cores of each row."""
+    return [rows[0]["seconds"] * rows[0]["cores"] / row["cores"] for row in rows]
