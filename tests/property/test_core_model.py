@@ -490,3 +490,30 @@ def test_a_prefetch_costs_what_its_line_needs_longer_than_the_work_before_its_us
     cycles = _walk(ops, 1, params=wide, references=[4096, 4096], sites=sites, latencies=np.array([latency, 0]))
     more = PARAMS["met_cycles"] if chain <= TOGETHER else near
     assert cycles.sum() == (latency + more if latency > chain + near else chain + near)
+
+
+ROOT, DIVISION = 1, 2
+
+
+def _divider(ops, turns):
+    """Return the cycles of a turn of a loop of roots and divisions as of Zen 3: 8.5 and 4.5 cycles of one unit."""
+    classes = [PortClass(0, 0, 0, 1), PortClass(1, 20, 20, 8, half=1), PortClass(1, 13, 13, 4, half=1)]
+    zero, nothing = np.zeros(1, dtype=np.uint64), np.array(())
+    code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), nothing, nothing, nothing)
+    core = Core(PARAMS, classes, code)
+    core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(turns), np.zeros(turns + 1), nothing, nothing))
+    return core.cycles.sum() / turns
+
+
+@given(st.permutations([ROOT, DIVISION] * 3), st.integers(1, 6))
+def test_roots_and_divisions_in_any_order_take_the_sum_of_their_turns(order, count):
+    kinds = order[:count]
+    cycles = _divider([_op(kind, writes=(kind,)) for kind in kinds], 60)
+    assert abs(cycles - sum(8.5 if kind == ROOT else 4.5 for kind in kinds)) < 0.5
+
+
+@given(st.integers(1, 5))
+def test_divisions_beside_a_chain_of_roots_start_in_no_gap_too_short(divisions):
+    """A root waits 20 cycles for the one before, so that divisions are issued into the gaps between roots."""
+    cycles = _divider([_op(ROOT, reads=(3,), writes=(3,)), *[_op(DIVISION, writes=(4,))] * divisions], 60)
+    assert cycles == pytest.approx(max(20, 8.5 + 4.5 * divisions), rel=0.02)
