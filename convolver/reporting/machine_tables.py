@@ -177,9 +177,27 @@ def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[d
         shown.add_row(row["name"], "" if row["published"] is None else f"{row['published']:.10g}", f"{row['used']:.10g}")
     if differing:
         console.print(shown)
+    if profile.core_ports:
+        console.print(_shared_ports(profile))
     console.print(
         f"{len(measured)} of {len(rows)} numbers are measured; {len(measured) - len(differing)} of them as in the table."
     )
+
+
+def _shared_ports(profile: MachineProfile) -> Any:
+    """Return a table of the kinds that start on the same measured ports, whose names mean nothing; in brackets the slots of those
+    that take more than one."""
+    from rich.table import Table
+
+    groups: dict[str, list[str]] = {}
+    for kind in profile.core_ports:
+        ports = " + ".join(" ".join(map(str, one)) for one in kind.ports)
+        if ports:
+            groups.setdefault(ports, []).append(f"{kind.name} ({kind.slots})" if kind.slots > 1 else kind.name)
+    shown = Table("measured ports", "kinds on them (slots, if more than one)", box=None)
+    for ports, kinds in sorted(groups.items()):
+        shown.add_row(ports, ", ".join(kinds))
+    return shown
 
 
 def surroundings(profile: MachineProfile) -> list[str]:

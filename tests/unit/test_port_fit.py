@@ -19,6 +19,7 @@ from convolver.machine.cores import find_core
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.port_fit import PORTS, Mix, fit_ports, kind_cycles, mix_cycles
 from convolver.probing.port_probe import port_figures, port_samples
+from convolver.reporting.machine_tables import print_core
 from tests.synthetic import machine
 
 MASKS = st.integers(1, (1 << PORTS) - 1)
@@ -294,6 +295,18 @@ def test_measured_cycles_stand_beside_the_published_ones():
     assert calibrated_core(find_core("zen4"), profile)[1]["divide_double_32.cycles"] == 4.5
     rows = {row["name"]: row for row in core_rows(find_core("zen4"), profile)}
     assert (rows["divide_double_32.cycles"]["published"], rows["divide_double_32.cycles"]["used"]) == (5.0, 4.5)
+
+
+def test_the_core_of_a_machine_is_shown_with_shared_ports_and_slots(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    table = find_core("zen4")
+    profile = msgspec.structs.replace(
+        machine("m"), core_ports=(*MEASURED, MixedKind(name="lea", cycles=0.25, ports=((0, 1, 2, 3),)))
+    )
+    print_core(profile, table, "model", core_rows(table, profile))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["0", "1", "2", "3", "alu,", "lea"] in lines
+    assert ["4", "+", "0", "1", "fp_compare", "(2)"] in lines
 
 
 @pytest.mark.slow
