@@ -506,14 +506,14 @@ def _divider(ops, turns):
 
 
 @given(st.permutations([ROOT, DIVISION] * 3), st.integers(1, 6))
-def test_roots_and_divisions_in_any_order_take_the_sum_of_their_turns(order, count):
+def test_roots_and_divisions_in_any_order_add_up(order, count):
     kinds = order[:count]
     cycles = _divider([_op(kind, writes=(kind,)) for kind in kinds], 60)
     assert abs(cycles - sum(8.5 if kind == ROOT else 4.5 for kind in kinds)) < 0.5
 
 
 @given(st.integers(1, 5))
-def test_divisions_beside_a_chain_of_roots_start_in_no_gap_too_short(divisions):
+def test_divisions_start_in_no_gap_that_is_too_short(divisions):
     """A root waits 20 cycles for the one before, so that divisions are issued into the gaps between roots."""
     cycles = _divider([_op(ROOT, reads=(3,), writes=(3,)), *[_op(DIVISION, writes=(4,))] * divisions], 60)
     assert cycles == pytest.approx(max(20, 8.5 + 4.5 * divisions), rel=0.02)

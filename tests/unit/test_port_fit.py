@@ -128,7 +128,7 @@ def test_zen3_blends_and_crosses_lanes_where_it_multiplies(zen3):
     assert kind_cycles(zen3.ports["v_lanes"]) == 1
 
 
-def test_zen3_sets_and_moves_by_flags_on_the_two_units_without_shifts(zen3):
+def test_zen3_moves_by_flags_on_both_units_without_shifts(zen3):
     """The same guide: ALU0 and ALU3, which also resolve branches; shifts on ALU1 and ALU2, multiplications on ALU1."""
     ports = {kind: one[0] for kind, one in zen3.ports.items()}
     conditional, shift = ports["conditional"], ports["shift"]
@@ -138,7 +138,7 @@ def test_zen3_sets_and_moves_by_flags_on_the_two_units_without_shifts(zen3):
     assert (ports["multiply"].bit_count(), ports["multiply"] & ~shift) == (1, 0)
 
 
-def test_zen3_splits_sums_of_three_and_tzcnt_into_a_shift_and_an_addition(zen3):
+def test_zen3_splits_tzcnt_and_sums_of_three_in_two(zen3):
     """uops.info has two micro-operations of each."""
     two = (zen3.ports["shift"][0], zen3.ports["alu"][0])
     assert all(zen3.ports[kind] == two for kind in ("lea_parts", "lea_slow", "count_trailing"))
@@ -159,7 +159,7 @@ def test_zen3_moves_between_files_over_one_port_a_cycle(zen3):
     assert {kind_cycles(zen3.ports[kind]) for kind in kinds} == {1.0}
 
 
-def test_zen3_multiplies_and_adds_in_one_where_it_multiplies_but_not_there_alone(zen3):
+def test_zen3_fuses_products_where_it_multiplies_but_not_there_alone(zen3):
     """The same guide: FP0 and FP1, whose third operand comes through the other two, which no set of ports says: beside
     additions it takes a third longer, neither 0.5 cycles nor 0.75. The fit shares one of the two."""
     fused, product = zen3.ports["fp_fma"], zen3.ports["fp_multiply"]
@@ -297,7 +297,7 @@ def test_measured_cycles_stand_beside_the_published_ones():
     assert (rows["divide_double_32.cycles"]["published"], rows["divide_double_32.cycles"]["used"]) == (5.0, 4.5)
 
 
-def test_the_core_of_a_machine_is_shown_with_shared_ports_and_slots(capsys, monkeypatch):
+def test_a_core_is_shown_with_shared_ports_and_slots(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     table = find_core("zen4")
     profile = msgspec.structs.replace(
