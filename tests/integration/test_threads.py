@@ -659,17 +659,20 @@ int main(void)
 def test_threads_that_outlive_the_first_are_followed_to_their_end(tmp_path, engine):
     source = """
     #include <pthread.h>
-    static void *work(void *turns)
+    #include <unistd.h>
+    static void *work(void *number)
     {
-        for (volatile long i = 0; i < (long)turns; i++)
+        for (volatile long i = 0; i < 1000000 * (long)number; i++)
             ;
+        if ((long)number == 3)
+            usleep(300000); /* the last one ends the process, and those that are about to end */
         return 0;
     }
     int main(void)
     {
         pthread_t made;
         for (long i = 1; i <= 3; i++)
-            pthread_create(&made, 0, work, (void *)(1000000 * i));
+            pthread_create(&made, 0, work, (void *)i);
         pthread_exit(0);
     }
     """
