@@ -150,17 +150,21 @@ def _contended(each: pl.DataFrame) -> pl.DataFrame:
     """Keep the lines that several threads touch in turn and one writes: not those that one thread hands over to another.
 
     Threads that touch a line at the same time, and so follow each other in bursts as chance has it, change in n (1 - sum p^2) of
-    n steps, where p is each one's share; half of that is asked for.
+    n steps, where p is each one's share; half of that is asked for, of the steps between which two of them at least touch it.
     """
     import polars as pl
 
     several = (pl.col("thread").n_unique() > 1) & pl.col("stored").any()
     each = each.filter(several.over("line"))
-    steps = each.select("line", "window", "thread").unique().sort("line", "window", "thread")
+    window = pl.col("window")
+    of_thread = each.group_by("line", "thread").agg(first=window.min(), last=window.max())
+    shared = of_thread.group_by("line").agg(begin=pl.col("first").sort().get(1), end=pl.col("last").sort(descending=True).get(1))
+    steps = each.select("line", "window", "thread").unique().join(shared, on="line").filter(window.is_between("begin", "end"))
     changes = (pl.col("thread") != pl.col("thread").shift()).sum()
     shares = pl.col("thread").value_counts(normalize=True).struct.field("proportion")
     expected = pl.len() * (1 - shares.pow(2).sum())
-    in_turn = steps.group_by("line").agg(ratio=changes / expected).filter(pl.col("ratio") >= IN_TURN)
+    counted = steps.sort("line", "window", "thread").group_by("line", maintain_order=True).agg(changes=changes, expected=expected)
+    in_turn = counted.filter(pl.col("expected") > 0, pl.col("changes") >= IN_TURN * pl.col("expected"))
     return each.join(in_turn, on="line", how="semi")
 
 

@@ -600,7 +600,7 @@ ALLOCATED = """
 #include <stdlib.h>
 static void *count(void *mine)
 {
-    for (long i = 0; i < 3000000; i++)
+    for (long i = 0; i < 10000000; i++)
         ++*(volatile long *)mine;
     return 0;
 }
