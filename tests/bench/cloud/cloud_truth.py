@@ -10,7 +10,8 @@ unpacks, 0.16 none):
 
 `--stress-ng PROGRAM` adds CPU ratios of the table's stable stressors that the program has (Debian's four, 0.20.01 all; times are
 not compared, since other compilers built it). The text is fetched; where that is not possible, a copy of the corpus's `dickens`
-at `run/cloud/text.txt` serves.
+at `run/cloud/text.txt` serves. Traces and predictions are kept: a run that was stopped goes on, and who has changed the model or
+chooses other machines removes `predicted` from the output folder first.
 
 Rows whose interquartile range is above `--most-range` of the median say little and are left out. The table has the better of two
 times in one process, so what a first time takes alone (the interpreter, its imports, reading the file, new pages of the heap) is
@@ -381,8 +382,11 @@ def main() -> None:
         else:
             paths = [path for path in [trace_stressor(workload, options.stress_ng, folder / "traces")] if path]
         if paths and options.stop != "traced":
-            results[workload] = predicted(paths, machines)
-            print(workload, results[workload]["seconds"], file=sys.stderr, flush=True)
+            kept = folder / "predicted" / f"{paths[0].stem}.json"
+            if not kept.exists():
+                kept.parent.mkdir(exist_ok=True)
+                kept.write_text(json.dumps(predicted(paths, machines)))
+            results[workload] = json.loads(kept.read_text())
     if results:
         found = list(rows(results, known | public, cpus))
         (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
