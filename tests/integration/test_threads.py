@@ -95,7 +95,7 @@ def joined(threads):
     return (1 + 3 * 4) / (1 + (2 if threads == 4 else 1) + 2 + 4)
 
 
-@pytest.mark.parametrize("threads", [4, 16, 64])
+@pytest.mark.parametrize("threads", [4, pytest.param(16, marks=pytest.mark.slow), 64])
 @pytest.mark.parametrize(
     ("what", "rounds", "speedup"),
     [
@@ -134,7 +134,7 @@ def test_two_threads_share_four_sections_in_turn(traced):
     assert replayed(traced("sections", 12, 2).thread_log, 2) == pytest.approx(dealt(2, 4), rel=0.02)
 
 
-@pytest.mark.parametrize("threads", [4, 16])
+@pytest.mark.parametrize("threads", [4, pytest.param(16, marks=pytest.mark.slow)])
 def test_regions_within_regions_have_teams_of_their_own(traced, threads):
     log = traced("nested", 12, threads).thread_log
     assert replayed(log, threads) == pytest.approx(3 / 4 * threads, rel=0.02)
@@ -177,7 +177,7 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
-@pytest.mark.parametrize("threads", [4, 8])
+@pytest.mark.parametrize("threads", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("what", "rounds", "speedup"),
     [
