@@ -28,7 +28,7 @@ test: $(STAMP) ## Run the tests, without the slow ones (9 minutes on two cores t
 	$(BIN)/python -m pytest -m "not slow"
 
 test-all: $(STAMP) ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --durations=25
 
 fuzz: $(STAMP) ## Feed mutated files to every reader and, with clang, to the C parsers (MINUTES=5 each); findings stay in run/fuzz/
 	$(BIN)/python -m tests.robust.fuzz_readers --minutes $(or $(MINUTES),5)

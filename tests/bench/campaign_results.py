@@ -117,7 +117,7 @@ def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tu
     ordered pair beside one factor and the paper's method. Ratios have the share of programs within their 90 % intervals, too."""
     entries = list(pairs)
     own = [row for row in result.rows if row["method"] == "model"]
-    rows, better = [], 0
+    rows, values, better = [], {}, 0
     for machine in dict.fromkeys(entry["base"] for entry in entries):
         found = [row for row in own if row["condition"] == machine]
         held_out = [row for row in found if half(row["program"]) == HALVES[1]]
@@ -133,10 +133,12 @@ def machines_table(result: Validation, pairs: Iterable[Mapping[str, Any]]) -> tu
         rows.append(
             [f"ratio {ratio}", _three(of["model"]), _three(held_out), inside, *map(_three, (of[ONE_FACTOR], of.get("paper")))]
         )
+        values["_over_".join(name.removeprefix("cloud-").replace("-", "_") for name in pair)] = _three(of["model"])
         better += of["model"]["median"] < of[ONE_FACTOR]["median"]
     covered = [row["low"] <= row["measured"] <= row["high"] for row in result.pairs if row["low"] is not None]
     columns = ["what, in %", "Convolver: median/mean/worst", "of the half held out", "within 90 %", "one factor", "paper"]
-    return columns, rows, {"ratios_covered": f"{100 * sum(covered) / len(covered):.0f} %", "ratios_better": str(better)}
+    values |= {"ratios_covered": f"{100 * sum(covered) / len(covered):.0f} %", "ratios_better": str(better)}
+    return columns, rows, values
 
 
 def _three(found: Any) -> str:

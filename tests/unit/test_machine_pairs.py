@@ -54,4 +54,4 @@ def test_a_table_of_machines_has_each_ordered_pair_and_both_baselines():
     assert rows[0] == ["time on `a`", "25.0/25.0/25", "25.0/25.0/25", "", "", ""]
     assert rows[1] == ["ratio a / b", "75.0/75.0/100", "50.0/50.0/50", "0%", "0.0/0.0/0", "25.0/25.0/50"]
     assert len(columns) == len(rows[0])
-    assert values == {"ratios_covered": "0 %", "ratios_better": "0"}
+    assert values == {"a_over_b": "75.0/75.0/100", "ratios_covered": "0 %", "ratios_better": "0"}
