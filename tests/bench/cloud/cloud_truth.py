@@ -320,8 +320,10 @@ def three(errors: Iterable[float]) -> str:
     return f"{median(sizes):.1f}/{mean(sizes):.1f}/{sizes[-1]:.0f}"
 
 
-def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]) -> Path:
-    """Write benchmarks/results/cloud-truth.json: errors of times and of ratios, and what one factor for each pair errs by."""
+def store(
+    name: str, found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, float]], cpus: Mapping[str, str]
+) -> Path:
+    """Write benchmarks/results/NAME.json: errors of times and of ratios, and what one factor for each pair errs by."""
     times, pairs = divided(found)
     inside = [row["covered"] for row in pairs if row["covered"] is not None]
     both = public_factor(pairs, public, cpus)
@@ -335,16 +337,16 @@ def store(found: Sequence[Mapping[str, Any]], public: Mapping[str, Mapping[str, 
         "machines": len({row["base"] for row in found}),
         "workloads": len({row["workload"] for row in found}),
     }
-    for name, chosen in groups(found, cpus).items():
+    for group, chosen in groups(found, cpus).items():
         if chosen:
-            values |= {f"{name}_ratios": three(map(error, chosen)), f"{name}_one_factor": three(map(error, one_factor(chosen)))}
+            values |= {f"{group}_ratios": three(map(error, chosen)), f"{group}_one_factor": three(map(error, one_factor(chosen)))}
     rows = []
     for what in ("workload", "base"):
-        for name in dict.fromkeys(row[what] for row in found):
-            chosen = ([error(row) for row in some if row[what] == name] for some in (times, pairs, one_factor(pairs)))
-            rows.append([name, *(three(some) if some else "" for some in chosen)])
+        for one in dict.fromkeys(row[what] for row in found):
+            errors = ([error(row) for row in some if row[what] == one] for some in (times, pairs, one_factor(pairs)))
+            rows.append([one, *(three(some) if some else "" for some in errors)])
     columns = ["workload or machine", "times, in %: median/mean/worst", "ratios", "one factor"]
-    return write_result("cloud-truth", columns, rows, values)
+    return write_result(name, columns, rows, values)
 
 
 def main() -> None:
@@ -358,7 +360,7 @@ def main() -> None:
     parser.add_argument("--half", choices=["both", "looked"], default="both")
     parser.add_argument("--most-range", type=float, default=0.03)
     parser.add_argument("--stop", choices=["traced"])
-    parser.add_argument("--store", action="store_true", help="write benchmarks/results/cloud-truth.json")
+    parser.add_argument("--store", metavar="NAME", help="write benchmarks/results/NAME.json, of all rows cloud-truth")
     parser.add_argument("-o", "--output", type=Path, default=Path("run/cloud"))
     options = parser.parse_args()
     folder = options.output.resolve()
@@ -392,7 +394,7 @@ def main() -> None:
         (folder / "cloud_truth.json").write_text(json.dumps({"results": results, "rows": found}, indent=1))
         print("\n".join(report(found, public, cpus)))
         if options.store:
-            print(store(found, public, cpus))
+            print(store(options.store, found, public, cpus))
 
 
 if __name__ == "__main__":
