@@ -335,7 +335,7 @@ def store(
         "ratios with a public factor": three(own for _, own in both),
         "covered": f"{sum(inside) / max(len(inside), 1):.0%}",
         "machines": len({row["base"] for row in found}),
-        "workloads": len({row["workload"] for row in found}),
+        "workloads": len({row["workload"] for row in times}),
     }
     for group, chosen in groups(found, cpus).items():
         if chosen:
