@@ -85,7 +85,7 @@ def _scaling(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 
 def _threads(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.thread_scaling import draw
+    from convolver.plotting.elapsed_curves import draw
 
     return draw(inputs[PREDICTION], look)
 

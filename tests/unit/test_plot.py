@@ -13,12 +13,12 @@ from convolver.modeling.model_artifact import Model
 from convolver.mpi.timeline import Timeline
 from convolver.pipeline import Prediction
 from convolver.plotting import compared_blocks as blocks
+from convolver.plotting import elapsed_curves as threads
 from convolver.plotting import maps_picture as maps
 from convolver.plotting import miss_ratios as misses
 from convolver.plotting import parity, roofline, style
 from convolver.plotting import rank_timeline as ranks
 from convolver.plotting import scaling_curve as scaling
-from convolver.plotting import thread_scaling as threads
 from convolver.plotting.views import VIEWS
 from tests import synthetic
 from tests.artifact_chain import CALLS, make_chain, make_model, make_timeline
