@@ -190,7 +190,7 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
         ("test-locked", 40, saturated),
         ("nest-locked", 40, saturated),
         ("cancellable", 24, triangle),
-        ("copied", 80, lambda n: (n + 1) / 2),
+        ("copied", 480, lambda n: (n + 1) / 2),
         ("reduced", 24, lambda n: n if n <= 4 else triangle(n)),  # a barrier from five threads on
         ("sections", 24, lambda n: dealt(n, 4)),
     ],
