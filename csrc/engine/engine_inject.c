@@ -53,6 +53,13 @@ struct cv_slot *cv_slot_of(const struct cv_target *target, uint64_t number)
     return (struct cv_slot *)(target->memory + CV_OFF_SLOTS + number * CV_SLOT_BYTES);
 }
 
+static int open_memory(pid_t process, int how)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", process);
+    return open(path, how | O_CLOEXEC);
+}
+
 /* ---- restartable sequences (rseq) ---- */
 
 #define GET_SEQUENCES 0x420f /* PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13 */
@@ -80,9 +87,7 @@ static void abort_sequence(pid_t process, pid_t thread)
     const uint64_t area = sequences_of(thread).area, none = 0;
     uint64_t which = 0;
     struct user_regs_struct r;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", process);
-    const int memory = area ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    const int memory = area ? open_memory(process, O_RDWR) : -1;
     if (memory < 0)
         return;
     if (pread(memory, &which, sizeof which, (off_t)area + 8) == sizeof which && which &&
@@ -214,10 +219,8 @@ static int put_blob(const struct remote *r, size_t size)
 /* Whether the engine is still there: exec takes it away. */
 int cv_has_engine(pid_t process)
 {
-    char path[64];
     uint64_t entries[5] = {0};
-    snprintf(path, sizeof path, "/proc/%d/mem", process);
-    const int memory = open(path, O_RDONLY | O_CLOEXEC);
+    const int memory = open_memory(process, O_RDONLY);
     const int here = memory >= 0 && pread(memory, entries, sizeof entries, (off_t)CV_BLOB_BASE) == sizeof entries &&
                      !memcmp(entries, cv_blob, sizeof entries);
     if (memory >= 0)
@@ -248,9 +251,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     static const uint8_t call[8] = {0x0f, 0x05, 0xcc};
     struct remote r = {.thread = thread};
     uint8_t before[8];
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", target->pid);
-    r.memory = open(path, O_RDWR | O_CLOEXEC);
+    r.memory = open_memory(target->pid, O_RDWR);
     if (r.memory < 0 || ptrace(PTRACE_GETREGS, thread, 0, &r.registers))
         return -1;
     if (r.registers.cs != 0x33) {
@@ -584,10 +585,8 @@ static int n_inside(void)
 /* 1: and has said so. */
 static int is_traced(pid_t process)
 {
-    char path[64];
     uint64_t leave = 1;
-    snprintf(path, sizeof path, "/proc/%d/mem", process);
-    const int memory = open(path, O_RDONLY | O_CLOEXEC), inside = n_inside();
+    const int memory = open_memory(process, O_RDONLY), inside = n_inside();
     if (memory >= 0 && cv_has_engine(process) &&
         pread(memory, &leave, sizeof leave, (off_t)(CV_SHARED_BASE + offsetof(struct cv_shared, leave))) != sizeof leave)
         leave = 1;
