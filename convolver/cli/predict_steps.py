@@ -185,6 +185,8 @@ class Chain:
         from convolver.probing.machine_probe import probe
 
         path = (self.output or Path(".")) / f"{host_name()}{SUFFIX}"
+        if path.is_file():  # an earlier run's
+            return find_machine(path)
         say("This machine has no profile yet: probing it. Keep it quiet meanwhile.")
         profile, _ = calibrated(probe(progress=self.progress), progress=self.progress)
         profile.save(path)

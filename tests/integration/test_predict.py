@@ -11,6 +11,7 @@ import pytest
 from convolver._native.trace_decoder import Decoder
 from convolver.analyzing.analyze import analyze
 from convolver.artifacts import describe, load
+from convolver.machine.catalog import host_name
 from convolver.tracing.format import ADDRESSES
 from convolver.tracing.reader import read_chunks
 from tests.synthetic import machine
@@ -84,6 +85,14 @@ def test_command_in_one_go_writes_every_artifact(folder, run):
     assert "--force" in again.stderr
     ratio = run("diff", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
     assert json.loads(ratio.stdout)["ratio"] == document["cpu_ratio"]
+
+
+def test_an_earlier_run_profile_of_this_machine_serves_again(folder, run):
+    (folder / "earlier").mkdir()
+    machine(host_name()).save(folder / "earlier" / f"{host_name()}.machine.json")
+    done = run("predict", "-t", "fast", "-o", "earlier", "--measure", "0", "--json", "--", "./cg", "6", code=0)
+    assert json.loads(done.stdout)["cpu_ratio"] == pytest.approx(2)
+    assert "probing" not in done.stderr
 
 
 def test_signature_and_hit_rates_predict_as_their_trace_does(folder, run):
