@@ -10,8 +10,8 @@ base, a measured machine of the nearest core: clock by L1's latency and stores t
 cycles that they take (the higher of both: what else runs on a core makes it slower, never faster), memory and last level by the
 base's own chase, L2 by its cycles. The kernel's costs are those of the measured machine with the fewest cycles for a system call,
 by the clock: virtual machines that the others were measured in add their own (1.2 to 2.1 us for a page that is filled in advance,
-0.4 there). `--check` derives the measured machines from one another and says how far they are from what was measured, point by
-point.
+0.4 there). `--check` derives the measured machines from one another and stores how far they are from what was measured: medians
+over the points of log(derived / measured), its size and with its sign.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import argparse
 import csv
 import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -34,6 +35,9 @@ from convolver.machine.derived import DERIVED_SUFFIX, Derivation
 from convolver.machine.profile import MEMORY, MachineProfile
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from result_file import write_result  # noqa: E402
+
 FOLDER = HERE.parents[2] / "convolver" / "machine" / "data" / "cloud"
 SOURCE = (
     "Spare Cores inspector data (github: SpareCores/sc-inspector-data, CC BY-SA 4.0), medians over instances; "
@@ -258,35 +262,35 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     )
 
 
+def curve_errors(derived: MachineProfile, measured: MachineProfile) -> dict[str, list[float]]:
+    """Return log(derived / measured) of the single-threaded curves' points, by the level that they fit into."""
+    others = {(curve.kernel, curve.threads, curve.beside): curve for curve in derived.maps}
+    errors: dict[str, list[float]] = {}
+    for curve in measured.maps:
+        other = others.get((curve.kernel, curve.threads, curve.beside))
+        if other is None or curve.threads != 1 or curve.beside:
+            continue
+        sizes = np.log([point.working_set_bytes for point in other.points])
+        values = np.log([point.seconds_per_reference for point in other.points])
+        for point in curve.points:
+            size = point.working_set_bytes
+            home = next((level.level for level in measured.hierarchy_reported if size <= level.size_bytes), MEMORY)
+            error = float(np.interp(math.log(size), sizes, values)) - math.log(point.seconds_per_reference)
+            errors.setdefault(home, []).append(error)
+    return errors
+
+
 def check(rows: dict[str, dict[str, str]]) -> None:
-    """Derive each measured machine from each other one and print the errors of its curves by level."""
+    """Derive each measured machine from each one; print and store the errors of its curves by level."""
+    table = []
     for target, cpu in MEASURED.items():
-        measured = find_machine(target)
         for base in MEASURED:
             found = derivation(rows[cpu], rows, base)
             assert found is not None
-            derived = found.apply(find_machine(base))
-            errors: dict[str, list[float]] = {}
-            for curve in measured.maps:
-                other = next(
-                    (
-                        one
-                        for one in derived.maps
-                        if (one.kernel, one.threads, one.beside) == (curve.kernel, curve.threads, curve.beside)
-                    ),
-                    None,
-                )
-                if other is None or curve.threads != 1 or curve.beside:
-                    continue
-                sizes = np.log([point.working_set_bytes for point in other.points])
-                values = np.log([point.seconds_per_reference for point in other.points])
-                for point in curve.points:
-                    size = point.working_set_bytes
-                    home = next((level.level for level in measured.hierarchy_reported if size <= level.size_bytes), MEMORY)
-                    error = float(np.interp(math.log(size), sizes, values)) - math.log(point.seconds_per_reference)
-                    errors.setdefault(home, []).append(error)
-            text = ", ".join(f"{level} {median(map(abs, found)):.2f} ({median(found):+.2f})" for level, found in errors.items())
-            print(f"{target} from {base}: {text}")
+            errors = curve_errors(found.apply(find_machine(base)), find_machine(target))
+            table.append([target, base, *(f"{median(map(abs, found)):.2f} ({median(found):+.2f})" for found in errors.values())])
+            print(*table[-1], sep=", ")
+    write_result("derived-machines", ["machine", "from", *errors], table)
 
 
 def main() -> None:
@@ -294,7 +298,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
-    parser.add_argument("--check", action="store_true")
+    parser.add_argument(
+        "--check", action="store_true", help="derive measured machines; write benchmarks/results/derived-machines.json"
+    )
     options = parser.parse_args()
     with options.table.open() as file:
         rows = {row["cpu"]: row for row in csv.DictReader(file)}
