@@ -1,4 +1,4 @@
-"""Predicted and measured elapsed times of 16 programs with one, two and eight threads on two processors:
+"""Predicted and measured elapsed times of 19 programs with one, two and eight threads on two processors:
 ``python tests/bench/thread_times.py``.
 
 Each program runs natively with each number of threads, in turn, on so many CPUs, while nothing else uses them or shares their
@@ -70,6 +70,9 @@ def commands(threads: int) -> dict[str, tuple[list[str], dict[str, str]]]:
     found["xz"] = (["xz", "-k", "-c", "-1", f"-T{threads}", "--block-size=500KiB", "text"], {})
     found["zstd"] = (["zstd", "-q", "-c", "-6", f"-T{threads}", "-B524288", "text"], {})
     found["pigz"] = (["pigz", "-k", "-c", f"-p{threads}", "text"], {})
+    found["pbzip2"] = (["pbzip2", "-k", "-c", f"-p{threads}", "-b5", "text"], {})
+    found["lbzip2"] = (["lbzip2", "-k", "-c", f"-n{threads}", "-5", "text"], {})
+    found["plzip"] = (["plzip", "-k", "-c", "-1", f"-n{threads}", "-B500KiB", "text"], {})
     found["sort"] = (["sort", "-n", f"--parallel={threads}", "-S", "64M", "numbers"], {"LC_ALL": "C"})
     return {name: one for name, one in found.items() if name in KERNELS or shutil.which(one[0][0])}
 
