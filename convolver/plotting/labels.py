@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from convolver.machine.states import SEPARATOR
+
 LONGEST = 30
 
 
@@ -37,5 +39,5 @@ def command_label(command: Sequence[str] | None, otherwise: str = "the program")
 
 
 def machine_label(name: str, projected: bool) -> str:
-    """Return the name of a machine, marked where it was not measured."""
-    return f"{name} (projected)" if projected else name
+    """Return the name of a machine, marked where it was not measured; a name with a state says what was changed."""
+    return f"{name} (projected)" if projected and SEPARATOR not in name else name

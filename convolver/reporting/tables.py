@@ -10,7 +10,7 @@ import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.verdict import from_to, seconds_from_to, verdict
-from convolver.plotting.labels import place
+from convolver.plotting.labels import machine_label, place
 from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.units import format_bytes, format_count, format_seconds
 
@@ -106,7 +106,7 @@ def _measured(row: Mapping[str, Any]) -> str:
 
 
 def _add(table: Table, side: Mapping[str, Any], answer: tuple[float, Sequence[float] | None], *ratio: str) -> None:
-    name = side["machine"] + (" (projected)" if side["projected"] else "")
+    name = machine_label(side["machine"], side["projected"])
     system = "-" if side.get("system_seconds") is None else format_seconds(side["system_seconds"])
     seconds, ends = answer
     table.add_row(name, format_seconds(seconds), seconds_from_to(ends), *ratio, format_seconds(side["seconds"]), system)
