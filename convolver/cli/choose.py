@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +29,10 @@ from convolver.cli.common import (
 )
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
+
+if TYPE_CHECKING:
+    from convolver.cli.predict_steps import Chain
+    from convolver.convolution.block_times import BlockTimes
 
 HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
 
@@ -91,6 +96,7 @@ def choose_command(
     times = {one.machine: one for one in ranked if one is not None}
     if any(name.endswith(f"{SEPARATOR}alone") for name in times):
         say("Note: @alone has its whole last level; `--state probed`: what the probe found.")
+    _say_too_large(chain, times)
     choices = choose(list(times.values()), known, measured)
     if plot is not None:
         from convolver.plotting import style
@@ -109,6 +115,17 @@ def choose_command(
         console.print(f"On {fastest.machine}: {sentence(fastest)}", markup=False, highlight=False)
         if fastest.elapsed is not None:
             console.print(threads_sentence(fastest.elapsed), markup=False, highlight=False)
+
+
+def _say_too_large(chain: Chain, times: Mapping[str, BlockTimes]) -> None:
+    """Name the machines of which none is known with as many CPUs as the program is given."""
+    from convolver.convolution.elapsed_replay import larger_than_known
+
+    for machine in {one.name: one for one in [chain.base, *chain.targets] if one.name in times}.values():
+        elapsed = times[machine.name].elapsed
+        why = None if elapsed is None else larger_than_known(machine, elapsed["cores"])
+        if why:
+            say(f"Note: {machine.name}: {why}.")
 
 
 def register(app: typer.Typer) -> None:

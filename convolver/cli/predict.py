@@ -32,7 +32,6 @@ Examples:
 """
 ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
-MOST_CORES = 4096
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 WIDTH = 124
@@ -83,7 +82,7 @@ def predict(
     cores: Cores = None,
     scaling: Annotated[
         str | None,
-        typer.Option("--scaling", help="Elapsed time on so many cores, with as many threads ({threads} in CMD): 1,2,4."),
+        typer.Option("--scaling", help="Elapsed time on so many cores, with as many threads ({threads} in CMD): 1,2,4, or all."),
     ] = None,
     pin: Pin = None,
     loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
@@ -111,6 +110,7 @@ def predict(
         return predict_runs(job, as_json, as_csv)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
+    from convolver.cli.core_counts import CoreCounts
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.convolve import check_choices
 
@@ -123,7 +123,7 @@ def predict(
         ranks=ranks,
         loaded=loaded,
         cores=cores,
-        scaling=_counts(scaling),
+        scaling=CoreCounts.parse(scaling),
         pinning=pinning(pin),
         state=state,
     )
@@ -158,17 +158,6 @@ def predict(
     check = _checked(predictions[0], chain.seen)
     if strict and check is not None and not check.passed:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _counts(text: str | None) -> list[int]:
-    """Return the numbers of a list with commas; raises :class:`UsageError` for one that is none of cores."""
-    try:
-        found = [int(one) for one in text.split(",")] if text else []
-    except ValueError:
-        found = [0]
-    if any(not 0 < one <= MOST_CORES for one in found):
-        raise UsageError(f"'{text}' is no list of cores; write it as 1,2,4,8.")
-    return found
 
 
 def _is_artifact(words: list[str]) -> bool:
@@ -213,7 +202,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     from convolver.reporting.limiters import limits_chart, sentence
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
     from convolver.reporting.program_report import no_system_time, threshold
-    from convolver.reporting.tables import elapsed_times, hot_blocks
+    from convolver.reporting.tables import elapsed_rows, elapsed_times, hot_blocks
     from convolver.reporting.tables import predictions as table
 
     console = out()
@@ -248,7 +237,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     if not first["complete"]:
         console.print("The trace was cut short: times are those of the part that was recorded.")
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
-    notes |= {(side["machine"], note) for side in sides for note in side.get("elapsed", {}).get("assumptions", ())}
+    notes |= {(side["machine"], note) for side in sides for row in elapsed_rows(side) for note in row["assumptions"]}
     for machine, note in sorted(notes):
         console.print(f"Assumed for {machine}: {note}.")
     for reason in no_system_time((side["machine"], side.get("system_note")) for side in sides):

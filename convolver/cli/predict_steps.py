@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.cli.common import existing, new_file, say, wrote
+from convolver.cli.core_counts import CoreCounts
 from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
@@ -51,14 +52,14 @@ class Chain:
         ranks: int | None = None,
         loaded: bool = False,
         cores: int | None = None,
-        scaling: Sequence[int] = (),
+        scaling: CoreCounts = CoreCounts(),
         pinning: str | None = None,
         state: str | None = None,
     ) -> None:
         self.base_name, self.target_names = base, list(targets)
         self.output, self.force = output, force
         self.ranks, self.loaded = ranks, loaded
-        self.cores, self.scaling, self.pinning = cores, list(scaling), pinning
+        self.cores, self.scaling, self.pinning = cores, scaling, pinning
         self.state = state
         self.beside: dict[str, MachineProfile] = {}
         self.measured_runs = 0
@@ -107,7 +108,9 @@ class Chain:
         from convolver.tracing.tracer import trace
         from convolver.tracing.writer import signature_path
 
-        anew = ThreadsAnew(argv, self.scaling)
+        if self.scaling.whole:
+            self.find_machines(probe=True)
+        anew = ThreadsAnew(argv, self.scaling.on_any(self.machines) if self.scaling.whole else self.scaling.given)
         argv = anew.words(anew.usual)
         check_command(argv, scan=sampling.engine == "valgrind")
         folder = self.output or Path(".")
@@ -299,17 +302,18 @@ class Chain:
     def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay | None) -> None:
         """Add the measured elapsed time, and elapsed times on other numbers of cores, where these are asked for."""
         if threads is None and not self.anew:
-            if self.scaling:
+            if self.scaling.wanted:
                 say("--scaling has nothing to say: the program had one thread.")
             return
         from convolver.convolution.scaled_threads import ThreadScaling
 
         scaling = ThreadScaling(threads, self.anew, [self.base, *self.targets], self.progress)
+        fixed = None if self.anew or threads is None else threads.threads
         for one, machine in zip(predictions, self.targets, strict=True):
             for name, profile, times in (("base", self.base, one.base), ("target", machine, one.target)):
                 assert times is not None
                 how = one.document["method"], one.document["overlap"], self.pinning
-                rows = [scaling.on(cores, profile, times, *how) for cores in self.scaling]
+                rows = [scaling.on(cores, profile, times, *how) for cores in self.scaling.on(profile, fixed)]
                 self._set_beside_measured(one.document[name], rows, self.measurement if name == "base" else None)
             if self.output is not None and one.target is not None and threads is not None:
                 one.timeline = self._threads_over_time(threads, machine, one.target)

@@ -32,7 +32,7 @@ from convolver.convolution.thread_costs import (
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
-from convolver.machine.profile import MachineProfile
+from convolver.machine.profile import MOST_CPUS, MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.reader import Trace
 from convolver.units import format_share
@@ -64,6 +64,12 @@ def core_pairs(machine: MachineProfile, cores: int) -> int:
     return max(int(machine.cpu.get("cpus", 1)), cores) // 2 if has_siblings(machine) else 0
 
 
+def larger_than_known(machine: MachineProfile, cores: int) -> str | None:
+    """Return a sentence, without a full stop, where no machine with so many CPUs of this kind is known; else None."""
+    most = int(machine.cpu.get(MOST_CPUS, cores))
+    return f"the largest machine known with its CPU has {most} CPUs, not {cores}" if most < cores else None
+
+
 class ThreadReplay:
     """A traced program with several threads, to be replayed on machines."""
 
@@ -86,8 +92,9 @@ class ThreadReplay:
         return self._program.log.threads
 
     def cores(self, machine: MachineProfile) -> int:
-        """Return how many cores the program has on a machine: as many as it has threads, where the profile does not say."""
-        return int(machine.cpu.get("cpus", self.threads))
+        """Return how many cores the program has on a machine: those that were probed, else as many as it has threads and the
+        largest machine known has."""
+        return int(machine.cpu.get("cpus", min(self.threads, machine.known_cpus or self.threads)))
 
     def added(
         self, machine: MachineProfile, times: BlockTimes, cores: int | None = None, pinning: str | None = None
@@ -125,7 +132,10 @@ class ThreadReplay:
         work = self._work(machine, times, cores, pinning)
         node, notes = self._node(machine, cores, pinning)
         if unsaid:
-            notes.append(f"there are {cores} CPUs for the program, as many as it has threads (--cores)")
+            why = "as many as it has threads" if cores == self.threads else "those of the largest machine known"
+            notes.append(f"there are {cores} CPUs for the program, {why} (--cores)")
+        elif too_large := larger_than_known(machine, cores):
+            notes.append(too_large)
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)

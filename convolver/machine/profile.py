@@ -27,6 +27,8 @@ SCHEMA = "convolver.machine"
 SUFFIX = ".machine.json"
 PLACED = "placed"
 """Field of a CPU on which a program's threads have several last levels: how many, and how many threads in a row share one."""
+MOST_CPUS = "most_cpus"
+"""Field of a CPU that was not probed: how many CPUs the largest machine has that is known to have it."""
 SETS = 64
 """A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
 
@@ -200,6 +202,11 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return int(complexes), int(adjacent)
 
     @property
+    def known_cpus(self) -> int:
+        """CPUs of the machine that was probed, or of the largest that is known to have its CPU; 0: not known."""
+        return int(self.cpu.get("cpus", self.cpu.get(MOST_CPUS, 0)))
+
+    @property
     def translations(self) -> MemorySystem | None:
         """What keeps translations of pages, as a cache of pages; None where the calibration found no cost in them."""
         levels = self.calibration.translation if self.calibration else ()
@@ -337,4 +344,5 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             "points": sum(len(curve.points) for curve in self.maps),
             "throughputs": len(self.floating_point),
             "cpu": self.cpu.get("model", ""),
+            "cpus": self.known_cpus or None,
         }

@@ -8,12 +8,12 @@ from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines, load_machine
 from convolver.machine.cores import CoreTable
 from convolver.machine.maps import plateau
-from convolver.machine.profile import MEMORY, MachineProfile
+from convolver.machine.profile import MEMORY, MOST_CPUS, MachineProfile
 from convolver.machine.profile_check import Finding
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
 from convolver.reporting.sparkline import sparkline
-from convolver.units import format_bytes, format_seconds, format_share
+from convolver.units import counted, format_bytes, format_seconds, format_share
 
 _KINDS = ("measured", "projected", "derived")
 
@@ -34,16 +34,18 @@ def machine_rows() -> list[dict[str, Any]]:
 
 
 def _geometry(profile: MachineProfile) -> dict[str, Any]:
-    return {"levels": {level.level: level.size_bytes for level in profile.hierarchy}, "curves": len(profile.maps)}
+    sizes = {level.level: level.size_bytes for level in profile.hierarchy}
+    return {"cpus": profile.known_cpus or None, "levels": sizes, "curves": len(profile.maps)}
 
 
 def print_machines(rows: list[dict[str, Any]]) -> None:
     """Print the catalog as a table on stdout."""
-    table = grid(["machine", "kind", "caches", "curves", "file, or CPU of a derived one"])
+    table = grid(["machine", "kind", "CPUs", "caches", "curves", "file, or CPU of a derived one"])
     for row in rows:
         levels = ", ".join(f"{name} {format_bytes(size)}" for name, size in row.get("levels", {}).items())
         where = row["cpu"] if row.get("kind") == "derived" else row["path"]
-        table.add_row(row["name"], row.get("kind", "damaged"), levels or row["error"], str(row.get("curves", "")), where)
+        cpus = str(row.get("cpus") or "")
+        table.add_row(row["name"], row.get("kind", "damaged"), cpus, levels or row["error"], str(row.get("curves", "")), where)
     out().print(table)
 
 
@@ -134,6 +136,9 @@ def print_profile(profile: MachineProfile) -> None:
     console = out()
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
     console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
+    if profile.known_cpus:
+        where = "in the largest machine known with this CPU" if MOST_CPUS in profile.cpu else "in the machine that was probed"
+        console.print(f"{counted(profile.known_cpus, 'CPU')} {where}", markup=False)
     _print_levels(profile)
     _print_options(profile)
     _print_curves(profile)

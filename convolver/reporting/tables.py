@@ -78,12 +78,17 @@ def predictions(documents: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def elapsed_rows(side: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the elapsed times of a prediction's machine: of each number of cores that was asked for, else the usual one's."""
+    return side.get("scaling") or ([side["elapsed"]] if "elapsed" in side else [])
+
+
 def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
     """Return the elapsed times of a program with several threads: one row a machine, or one a number of cores."""
     heads = ["threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
     table = grid(["machine"], heads, "Elapsed times")
     for side in sides:
-        for row in side["scaling"] or [side["elapsed"]]:
+        for row in elapsed_rows(side):
             table.add_row(
                 side["machine"],
                 str(row["threads"]),

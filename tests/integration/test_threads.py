@@ -340,6 +340,22 @@ def test_scaling_says_when_threads_are_not_to_be_asked_for(tmp_path, convolver):
     assert "The program runs as many threads whatever it is asked for" in done.stderr
 
 
+def test_all_of_a_cloud_machine_ends_where_none_is_larger(teams, tmp_path, convolver, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "12")
+    few, more = "cloud-xeon-platinum-8375c-290", "cloud-epyc-9b45"
+    convolver("trace", "-o", "t.cvt", "--", teams, "triangle", "10", cwd=tmp_path)
+    document = json.loads(convolver("predict", "t.cvt", "-b", few, "-t", more, "--scaling", "all", "--json", cwd=tmp_path).stdout)
+    cores = {side["machine"]: [row["cores"] for row in side["scaling"]] for side in (document["base"], document["target"])}
+    assert cores == {few: [1, 2, 4, 8], more: [1, 2, 4, 8, 16, 24]}  # 8 CPUs at most; 192, of which 12 threads need 24
+    assert document["base"]["elapsed"]["cores"] == 8
+    assert document["target"]["elapsed"]["cores"] == 12
+    assert "8 CPUs for the program, those of the largest machine known" in " ".join(document["base"]["elapsed"]["assumptions"])
+    sentence = f"{few}: the largest machine known with its CPU has 8 CPUs, not 64."
+    assert f"Assumed for {sentence}" in convolver("predict", "t.cvt", "-b", few, "--cores", "64", cwd=tmp_path).stdout
+    chosen = convolver("choose", "t.cvt", "-m", f"{few},{more}", "--cores", "64", cwd=tmp_path)
+    assert [line for line in chosen.stderr.splitlines() if "largest machine" in line] == [f"Note: {sentence}"]
+
+
 def test_scaling_has_nothing_to_say_of_one_thread(tmp_path, convolver):
     done = convolver("predict", *SCALED, "--", "/bin/true", cwd=tmp_path)
     assert json.loads(done.stdout)["base"].get("scaling") is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.convolution.elapsed_replay import core_pairs
+from convolver.convolution.elapsed_replay import core_pairs, larger_than_known
 from convolver.convolution.thread_costs import memory_capacity
 from convolver.errors import SchemaError
 from convolver.machine.catalog import find_machine, list_machines
@@ -93,6 +93,26 @@ def test_bundled_machines_say_how_many_threads_a_core_has():
     assert core_pairs(known["cloud-epyc-9575f"], 8) == 0
     assert {machine.cpu["threads_per_core"] for machine in known.values()} == {1, 2}
     assert len(memory_capacity(known["cloud-epyc-9b45"], 4)[0]) == 4
+
+
+def test_bundled_machines_say_how_many_cpus_the_largest_has():
+    known = {entry.name: find_machine(entry.name) for entry in BUNDLED}
+    assert known["cloud-epyc-9b45"].known_cpus == 192  # all that a machine of the table has
+    assert known["cloud-epyc-9t34"].known_cpus == 128  # a processor of 64 cores
+    assert known["cloud-xeon-e5-2686-v4-230"].known_cpus == 0
+    assert find_machine("cloud-server").known_cpus == 2
+    assert larger_than_known(known["cloud-epyc-9b45"], 192) is None
+    assert "192 CPUs, not 193" in larger_than_known(known["cloud-epyc-9b45"], 193)
+    assert larger_than_known(find_machine("cloud-server"), 193) is None
+    assert core_pairs(known["cloud-epyc-9b45"], 8) == 4  # of a machine of 8 CPUs, not of the largest
+
+
+def test_the_largest_machine_is_of_a_row_or_one_named_processor(deriving):
+    rows = [{"cpu": "a", "threads": one} for one in ("1", "all:4", "all:32")]
+    assert deriving.machine_sizes([*rows, {"cpu": "b", "threads": "1"}]) == {"a": [4, 32]}
+    unnamed, named = ({"cpu": cpu, "threads_per_core": "2"} for cpu in ("X 9B45", "X 64-Core Processor"))
+    assert [deriving.most_cpus(unnamed, sizes) for sizes in ([], [4, 32])] == [0, 32]
+    assert [deriving.most_cpus(named, sizes) for sizes in ([], [4, 32], [256])] == [128, 128, 256]
 
 
 def test_every_bundled_derived_machine_loads_and_names_its_source():

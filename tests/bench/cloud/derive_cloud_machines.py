@@ -1,6 +1,6 @@
 """Derives the cloud machines of `convolver/machine/data/cloud/` from a public table of what cloud CPUs do.
 
-    python tests/bench/cloud/derive_cloud_machines.py machines.csv
+    python tests/bench/cloud/derive_cloud_machines.py machines.csv [throughput.csv]
 
 The table (Spare Cores, CC BY-SA 4.0, medians over at least 8 instances of one CPU model; the derived files keep that license) has
 caches as reported, the latency of random loads by working set, and bandwidths. In a random walk over S bytes a cache of C bytes
@@ -10,8 +10,9 @@ base, a measured machine of the nearest core: clock by L1's latency and stores t
 cycles that they take (the higher of both: what else runs on a core makes it slower, never faster), memory and last level by the
 base's own chase, L2 by its cycles. The kernel's costs are those of the measured machine with the fewest cycles for a system call,
 by the clock: virtual machines that the others were measured in add their own (1.2 to 2.1 us for a page that is filled in advance,
-0.4 there). `--check` derives the measured machines from one another and stores how far they are from what was measured: medians
-over the points of log(derived / measured), its size and with its sign.
+0.4 there). The most CPUs are those of the largest machine with rows `all:N` in the second table, where it is given, or of one
+processor whose name says how many cores it has. `--check` derives the measured machines from one another and stores how far they
+are from what was measured: medians over the points of log(derived / measured), its size and with its sign.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -32,7 +34,7 @@ from scipy.optimize import nnls
 
 from convolver.machine.catalog import find_machine
 from convolver.machine.derived import DERIVED_SUFFIX, Derivation
-from convolver.machine.profile import MEMORY, MachineProfile
+from convolver.machine.profile import MEMORY, MOST_CPUS, MachineProfile
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
@@ -53,6 +55,8 @@ MEASURED = {
 }
 """The measured machines, and rows of the table with their CPU and a curve. Turin's VM does not say which CPU it has; this one has
 its core and its last level."""
+ALL = "all:"
+"""Begins the threads of a row that was measured on all CPUs of a machine."""
 GOLDEN_COVE = (143, 173, 207)
 STORING = (23, 25)
 """Families of AMD's cores that take one store of 16 bytes a cycle, as the public tool makes them: Zen to Zen 4."""
@@ -163,6 +167,21 @@ def memory_bandwidths(row: dict[str, str]) -> dict[int, float]:
     return {threads: value for (threads, size), value in sorted(read.items()) if size == largest and threads > 1}
 
 
+def machine_sizes(throughput: Iterable[dict[str, str]]) -> dict[str, list[int]]:
+    """Return by CPU how many of them machines had on all of which something was measured."""
+    found: dict[str, list[int]] = {}
+    for row in throughput:
+        if row["threads"].startswith(ALL):
+            found.setdefault(row["cpu"], []).append(int(row["threads"].removeprefix(ALL)))
+    return found
+
+
+def most_cpus(row: dict[str, str], machines: Sequence[int]) -> int:
+    """Return the CPUs of the largest machine, or of one whole processor by its name; 0 where neither is known."""
+    named = re.search(r"(\d+)-Core", row["cpu"])
+    return max(int(named[1]) * int(row["threads_per_core"]) if named else 0, *machines, 0)
+
+
 def slug(cpu: str) -> str:
     """Return a name for a CPU: ``cloud-epyc-7r13``."""
     if cpu.startswith("AMD EPYC-"):  # what a hypervisor calls a CPU, whichever it is
@@ -217,8 +236,10 @@ def walked_cycles(like: Core, rows: Mapping[str, dict[str, str]]) -> float:
     return like.cycles[1] + median(seen(base)) - base.cycles[1]
 
 
-def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: str = "") -> Derivation | None:
-    """Return the changes that make the base this CPU; None without a curve of it."""
+def derivation(
+    row: dict[str, str], rows: dict[str, dict[str, str]], base_name: str = "", machines: Sequence[int] = ()
+) -> Derivation | None:
+    """Return the changes that make the base this CPU; None without a curve of it. ``machines``: CPUs of those that have it."""
     own = latencies(row)
     if own is None:
         return None
@@ -244,6 +265,8 @@ def derivation(row: dict[str, str], rows: dict[str, dict[str, str]], base_name: 
     cpu |= {"family": str(like.family), "model_number": str(like.model)}
     cpu["vector_sets"] = list(base.cpu["vector_sets"]) if like == base_core else sets
     cpu["threads_per_core"] = int(row["threads_per_core"])
+    if most := most_cpus(row, machines):
+        cpu[MOST_CPUS] = most
     kernel = cheapest_kernel(rows)
     return Derivation(
         name=slug(row["cpu"]),
@@ -297,6 +320,7 @@ def main() -> None:
     """Write a file for each CPU with a curve, or check the method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
+    parser.add_argument("throughput", type=Path, nargs="?", default=os.devnull)
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
     parser.add_argument(
         "--check", action="store_true", help="derive measured machines; write benchmarks/results/derived-machines.json"
@@ -307,9 +331,11 @@ def main() -> None:
     if options.check:
         check(rows)
         return
+    with options.throughput.open() as file:
+        machines = machine_sizes(csv.DictReader(file))
     options.output.mkdir(parents=True, exist_ok=True)
     for row in rows.values():
-        found = derivation(row, rows)
+        found = derivation(row, rows, machines=machines.get(row["cpu"], ()))
         if found is not None:
             path = options.output / f"{found.name}{DERIVED_SUFFIX}"
             path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
