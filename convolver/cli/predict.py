@@ -199,7 +199,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     """Print the tables."""
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
-    from convolver.reporting.limiters import limits_chart, sentence
+    from convolver.reporting.limiters import cores_sentence, limits_chart, sentence
     from convolver.reporting.metadata import RATES, command_words, coverage_words, metadata, sampling_words
     from convolver.reporting.program_report import no_system_time, threshold
     from convolver.reporting.tables import elapsed_rows, elapsed_times, hot_blocks
@@ -230,6 +230,9 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     console.print()
     if "elapsed" in first["base"] or first["base"].get("scaling"):
         console.print(elapsed_times(sides))
+        for side in sides:
+            if len(side.get("scaling") or ()) > 1:
+                console.print(cores_sentence(side["machine"], side["scaling"]), markup=False, soft_wrap=True)
         console.print()
     check = _checked(predictions[0], seen)
     if check is not None:

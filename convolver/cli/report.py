@@ -65,6 +65,7 @@ def report(
 
 def document(bundle: Bundle, top: int) -> dict[str, Any]:
     """Return what ``--json`` prints: the signature's summary, and by machine its times with hot blocks and functions."""
+    from convolver.plotting.elapsed_curves import core_curves
     from convolver.reporting.program_report import totals
 
     machines = [
@@ -80,7 +81,8 @@ def document(bundle: Bundle, top: int) -> dict[str, Any]:
         "data_objects": None if bundle.objects is None else bundle.objects.summary()["objects"][:top],
         "object_hits": None if bundle.object_hits is None else bundle.object_hits.by_object().to_dicts(),
     }
-    return {"signature": bundle.signature.summary(), "machines": machines, **objects, "notes": bundle.notes}
+    scaling = {name: side["scaling"] for name, side in core_curves(bundle.predictions).items()}
+    return {"signature": bundle.signature.summary(), "machines": machines, "scaling": scaling, **objects, "notes": bundle.notes}
 
 
 def _rows(bundle: Bundle) -> list[dict[str, Any]]:
@@ -118,10 +120,26 @@ def _print(bundle: Bundle, top: int) -> None:
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
+    _print_over_cores(bundle)
     for note in no_system_time((one.machine, (one.header.get("system") or {}).get("note")) for one in bundle.times):
         console.print(note, markup=False)
     console.print()
     _print_objects(bundle, top)
+
+
+def _print_over_cores(bundle: Bundle) -> None:
+    """Print elapsed times over cores, and why they stop to fall, where the predictions have some."""
+    from convolver.plotting.elapsed_curves import core_curves
+    from convolver.reporting.console import out
+    from convolver.reporting.limiters import cores_sentence
+    from convolver.reporting.tables import elapsed_times
+
+    curves = core_curves(bundle.predictions)
+    if curves:
+        out().print()
+        out().print(elapsed_times(list(curves.values())))
+    for name, side in curves.items():
+        out().print(cores_sentence(name, side["scaling"]), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_objects(bundle: Bundle, top: int) -> None:

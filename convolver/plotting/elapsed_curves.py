@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from convolver.pipeline import Prediction
 
 
+def core_curves(predictions: Sequence[Prediction]) -> dict[str, dict[str, Any]]:
+    """Return the machines of predictions that have elapsed times on several numbers of cores, by name, the bases first."""
+    bases, targets = ({one.document[side]["machine"]: one.document[side] for one in predictions} for side in ("base", "target"))
+    return {machine: side for machine, side in (bases | targets | bases).items() if len(side.get("scaling") or ()) > 1}
+
+
 def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
     """Return the picture: a curve with its interval for each machine, its ideal from the fewest cores on, what was measured.
 
     Raises :class:`PredictionError` where a prediction has no elapsed times on several numbers of cores.
     """
-    bases, targets = ({one.document[side]["machine"]: one.document[side] for one in predictions} for side in ("base", "target"))
-    curves = {machine: side for machine, side in (bases | targets | bases).items() if len(side.get("scaling") or ()) > 1}
+    curves = core_curves(predictions)
     if not curves:
         raise PredictionError("No prediction has elapsed times on several numbers of cores; predict with --scaling 1,2,4,8.")
     drawn, axes = style.figure(9.5)
@@ -35,7 +40,7 @@ def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
         axes.fill_between(cores, low, high, color=color, alpha=0.18, linewidth=0)
         label = machine_label(side["machine"], side["projected"])
         axes.plot(cores, seconds, color=color, marker=style.MARKERS[index % 7], linewidth=2, label=label)
-        axes.plot(cores, _ideal(rows), color=color, linestyle=":", linewidth=1.2)
+        axes.plot(cores, ideal_seconds(rows), color=color, linestyle=":", linewidth=1.2)
         known = [(row["cores"], row["measured_seconds"]) for row in rows if row.get("measured_seconds")]
         axes.plot(*(zip(*known, strict=True) if known else ((), ())), "x", color=look.ink, markersize=9, zorder=4)
     axes.set_xscale("log", base=2)
@@ -51,6 +56,6 @@ def draw(predictions: Sequence[Prediction], look: Look) -> Figure:
     return drawn
 
 
-def _ideal(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+def ideal_seconds(rows: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the seconds of the fewest cores, divided among the cores of each row."""
     return [rows[0]["seconds"] * rows[0]["cores"] / row["cores"] for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ LABELS = {
 """By name of a cause; levels have their own names, ports are listed."""
 LEAST = 0.005
 """Share of the time below which a cause is not shown."""
+LEAST_GAIN = 0.05
+"""Share of the elapsed time that more cores must save to be worth a word."""
 HOT = 0.1
 """Share of the time from which a line is worth a sentence."""
 WIDTH = 40
@@ -115,6 +117,15 @@ def threads_sentence(elapsed: Mapping[str, Any]) -> str:
     """Return how many threads ran on how many cores, and what keeps more cores from being used."""
     cores = counted(elapsed["cores"], "core")
     return f"{elapsed['threads']} threads on {cores} use {elapsed['speedup']:.2f} of them; limited by {elapsed['limit']}."
+
+
+def cores_sentence(machine: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return up to how many cores a program gains from more of them, and what limits it then; ``rows`` are its elapsed times."""
+    rising = sorted(rows, key=lambda row: int(row["cores"]))
+    for number, row in enumerate(rising[:-1]):
+        if min(one["seconds"] for one in rising[number + 1 :]) > (1 - LEAST_GAIN) * row["seconds"]:
+            return f"On {machine} nothing is gained beyond {counted(row['cores'], 'core')}: {rising[number + 1]['limit']}."
+    return f"On {machine} more cores still help at {rising[-1]['cores']}, the most that were asked for."
 
 
 def limits_chart(times: BlockTimes) -> Table:

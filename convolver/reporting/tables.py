@@ -95,14 +95,14 @@ def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
                 str(row["cores"]),
                 format_seconds(row["seconds"]),
                 seconds_from_to(row["interval_seconds"]),
-                _measured(row),
+                measured_beside(row),
                 f"{row['speedup']:.2f}",
                 row["limit"],
             )
     return table
 
 
-def _measured(row: Mapping[str, Any]) -> str:
+def measured_beside(row: Mapping[str, Any]) -> str:
     """Return measured elapsed seconds, the error of the predicted ones and whether their interval misses them."""
     if row["measured_seconds"] is None:
         return "-"

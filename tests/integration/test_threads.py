@@ -501,6 +501,30 @@ def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):
     assert times.awaited[0] == pytest.approx(times.total[0] / 2.5, rel=0.1)
 
 
+def test_a_report_says_where_and_why_more_cores_stop_to_help(stair, tmp_path, convolver):
+    found, words = tmp_path / "found", ("-b", "cloud-epyc-genoa", "-t", "cloud-epyc-9b45", "--scaling", "1,2,4,16,32")
+    asked = convolver("predict", stair, *words, "-o", found, "--json")
+    sides = {side["machine"]: side["scaling"] for side in (json.loads(asked.stdout)[name] for name in ("base", "target"))}
+    shown, page = convolver("report", found).stdout, tmp_path / "page.html"
+    convolver("report", found, "--html", page)
+    html = page.read_text()
+    assert json.loads(convolver("report", found, "--json").stdout)["scaling"] == sides
+    for machine in ("cloud-epyc-genoa", "cloud-epyc-9b45"):
+        sentence = f"On {machine} nothing is gained beyond 4 cores: imbalance."
+        assert sentence in shown
+        assert sentence in html
+    assert "Elapsed times" in shown
+    assert html.count("<polygon points=") == 2
+    assert html.index("Elapsed time over cores") < html.index("Threads over time on")
+
+
+def test_a_report_without_numbers_of_cores_says_how_to_get_them(stair, tmp_path, convolver):
+    convolver("predict", stair, "-b", "cloud-epyc-genoa", "-o", tmp_path / "found")
+    convolver("report", tmp_path / "found", "--html", tmp_path / "page.html")
+    assert "predict with <code>--scaling all</code>" in (tmp_path / "page.html").read_text()
+    assert "Elapsed times" not in convolver("report", tmp_path / "found").stdout
+
+
 def test_the_timeline_of_threads_adds_up_to_their_work(stair, tmp_path, convolver):
     found = tmp_path / "found"
     asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "4", "-o", found, "--json")

@@ -52,7 +52,7 @@ def render(bundle: Bundle) -> str:
         functions=_functions(bundle.base),
         machines=_machines(bundle.times),
         provenance=_provenance(bundle),
-        threads=threads_section(bundle.base),
+        threads=threads_section(bundle),
         timeline=""
         if bundle.timeline is None
         else Template(template("timeline.html")).substitute(heading=_over_time(bundle.timeline)),

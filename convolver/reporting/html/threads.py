@@ -1,4 +1,4 @@
-"""The page's section of threads: parallel regions, locks and lines that threads share, on the base."""
+"""The page's section of threads: elapsed time over cores, and parallel regions, locks and shared lines on the base."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from convolver.convolution.verdict import seconds_from_to
+from convolver.plotting.elapsed_curves import core_curves
+from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import percent
+from convolver.reporting.html.core_curves import curves_picture
+from convolver.reporting.tables import measured_beside
 from convolver.units import counted, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from convolver.convolution.block_times import BlockTimes
+    from convolver.reporting.report_input import Bundle
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -28,8 +33,32 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
     )
 
 
-def threads_section(times: BlockTimes) -> str:
-    """Return the heading and the tables; nothing for a program with one thread."""
+def _over_cores(bundle: Bundle) -> str:
+    """Return the curves over cores and their table; without any how to get them."""
+    curves = core_curves(bundle.predictions)
+    if not curves:
+        return "<p class=muted>Elapsed time over cores: predict with <code>--scaling all</code>.</p>"
+    rows = [
+        [
+            machine_label(name, bool(side["projected"])),
+            str(row["threads"]),
+            str(row["cores"]),
+            format_seconds(row["seconds"]),
+            seconds_from_to(row["interval_seconds"]),
+            measured_beside(row),
+            f"{row['speedup']:.2f}",
+            str(row["limit"]),
+        ]
+        for name, side in curves.items()
+        for row in side["scaling"]
+    ]
+    heads = ["machine", "threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
+    return curves_picture(curves) + _table("Elapsed time over cores", heads, rows)
+
+
+def threads_section(bundle: Bundle) -> str:
+    """Return the heading, the curves over cores and the tables; nothing for a program with one thread."""
+    times = bundle.base
     if times.elapsed is None:
         return ""
     elapsed = times.elapsed
@@ -55,6 +84,7 @@ def threads_section(times: BlockTimes) -> str:
     lines = [[str(one["name"]), format_seconds(one["lost"])] for one in elapsed["lines"]]
     spins = [[str(one["name"]), format_seconds(one["seconds"])] for one in elapsed.get("spin_loops", ())]
     tables = [
+        _over_cores(bundle),
         _table("Parallel regions", ["begins at", "times", "threads", "elapsed", "cores at work", "limited by"], regions),
         _table("Locks", ["lock", "taken", "had to wait", "held", "waited, all threads"], locks),
         _table("Cache lines that several threads write", ["line", "lost, all threads"], lines),
