@@ -22,7 +22,8 @@ def beside_sibling(machine: MachineProfile) -> MachineProfile:
     Raises :class:`UsageError` or :class:`HierarchyError` where half a cache is none.
     """
     own = machine.hierarchy[:-1] or machine.hierarchy
-    changes = Changes(sizes={level.level: level.size_bytes // 2 for level in own})
+    ways = {level.level: level.ways // 2 for level in own if not level.ways % 2}  # lines of both are in every set
+    changes = Changes(sizes={level.level: level.size_bytes // 2 for level in own}, ways=ways)
     shared = project(machine, f"{machine.name}+sibling", changes)
     said = (*shared.changes, "one of 2 threads of its core")
     return msgspec.structs.replace(shared, cpu={**shared.cpu, CORE_THREADS: 2}, changes=said)

@@ -6,6 +6,8 @@ from convolver.execution.core_time import core_table
 from convolver.machine.catalog import find_machine
 from convolver.machine.cores import core_tables
 from convolver.machine.siblings import beside_sibling
+from convolver.simulation.level_samples import fits_sets
+from convolver.simulation.targets import targets
 
 
 @pytest.mark.parametrize("name", ["cloud-epyc-genoa", "server-hbm", "cloud-epyc-7763"])
@@ -23,6 +25,21 @@ def test_a_sibling_takes_half_of_the_core_and_none_of_the_last_level(name):
     assert half.params["penalty"] == whole.params["penalty"]
     assert half.kind("alu").cycles == pytest.approx(2 * whole.kind("alu").cycles)
     assert half.kind("alu").latency == whole.kind("alu").latency
+
+
+@pytest.mark.parametrize("name", ["cloud-epyc-genoa", "server-hbm", "cloud-epyc-7763", "cloud-xeon-platinum-8370c-280"])
+def test_a_sibling_has_half_the_ways_of_all_sets(name):
+    machine = find_machine(name)
+    *own, last = machine.hierarchy
+    *shared, common = beside_sibling(machine).hierarchy
+    assert [level.sets for level in shared] == [level.sets for level in own]
+    assert [2 * level.ways for level in shared] == [level.ways for level in own]
+    assert common == last
+
+
+def test_samples_that_hold_a_machines_sets_hold_its_siblings():
+    machine = find_machine("cloud-epyc-7763")
+    assert all(fits_sets(one, 64) for one in targets([machine, beside_sibling(machine)]))
 
 
 def test_each_thread_of_every_core_can_load_and_store():
