@@ -4,11 +4,11 @@
 
 The tables (Spare Cores, CC BY-SA 4.0) are not part of this repository. Rows `1` and `all:N` are bogo operations a second of
 one stressor on one CPU and on all N. Each stressor is traced here on one CPU, and predicted for a core alone and for one of two
-threads of a core (`convolver.machine.siblings`); N CPUs of machines with two threads a core do N times what one beside its
-sibling does, as far as memory gives them lines (the table's bandwidth with all threads). Beside it: N times, and N / 2 times as
-fast, as if siblings added all, or nothing. Stressors that measure the kernel or shared lines are left out, as are those that
-the given stress-ng does not have: Debian's has `cpu`, `crypt`, `fp` and `heapsort`, 0.20.01 all. Rows of fewer than
-`--instances` or above `--most-range` say little.
+threads of a core (`convolver.machine.siblings`); N CPUs do N times what one does, of machines with two threads a core beside its
+sibling, as far as memory gives them lines (`convolver.convolution.thread_costs`). Beside it: N times, and N over a core's threads
+times as fast, as if siblings added all, or nothing. Stressors that measure the kernel or shared lines are left out, as are
+those that the given stress-ng does not have: Debian's has `cpu`, `crypt`, `fp` and `heapsort`, 0.20.01 all. Rows of fewer than
+`--instances` or above `--most-range` say little. Analyses are kept: the same command goes on after an interruption.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from derive_cloud_machines import bandwidths, slug
+from derive_cloud_machines import slug
 
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.block_times import HIT_RATE
 from convolver.convolution.convolve import convolve
+from convolver.convolution.thread_costs import memory_capacity
 from convolver.machine.catalog import find_machine
+from convolver.machine.complexes import has_siblings
 from convolver.machine.siblings import beside_sibling
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -48,6 +50,8 @@ OPERATIONS = {
 }
 """By stressor: whole rounds through its methods, some 0.1 to 1 s."""
 LINE_BYTES = 64
+LARGE = 32
+"""CPUs from which on a machine counts as a large one."""
 
 
 class Efficiency(NamedTuple):
@@ -72,8 +76,8 @@ def trace(stressor: str, program: str, folder: Path) -> Path | None:
 def predicted(path: Path, names: Sequence[str]) -> dict[str, Efficiency]:
     """Return what a trace's work gets on machines of the catalog."""
     alone = [find_machine(name) for name in names]
-    shared = [beside_sibling(one) for one in alone]
-    analysis = analyze(path, [*alone, *shared])
+    shared = [beside_sibling(one) if has_siblings(one) else one for one in alone]
+    analysis = analyze(path, [*alone, *(one for one in shared if one not in alone)])
     found = {}
     for name, one, other in zip(names, alone, shared, strict=True):
         times, slower = convolve(analysis, one), convolve(analysis, other)
@@ -102,10 +106,10 @@ def truth(path: Path, instances: int, most_range: float) -> dict[str, dict[str, 
     return found
 
 
-def from_memory(row: Mapping[str, str]) -> float:
-    """Return the most bytes a second that all CPUs of a machine read from memory; infinity where the table has none."""
-    far = [value for (size, operation, _), value in bandwidths(dict(row)).items() if operation == "read" and size >= 64 << 20]
-    return max(far, default=float("inf"))
+def served(name: str, count: int, own: Efficiency) -> float:
+    """Return the part of what ``count`` CPUs of a machine ask memory for that it gives them."""
+    capacity = memory_capacity(find_machine(name), count)[0]
+    return min(1.0, capacity[-1] / max(count * own.bytes_a_second, 1e-9)) if len(capacity) else 1.0
 
 
 def share(value: float) -> str:
@@ -127,11 +131,12 @@ def main() -> None:
     folder = options.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with options.machines.open() as file:
-        machines = {row["cpu"]: row for row in csv.DictReader(file) if row["chase_ns_by_KiB"] and row["threads_per_core"] == "2"}
+        machines = {row["cpu"]: int(row["threads_per_core"]) for row in csv.DictReader(file) if row["chase_ns_by_KiB"]}
     known = truth(options.truth, options.instances, options.most_range)
     cpus = [one for one in machines if any(one in of for of in known.values()) and (not options.cpu or one in options.cpu)]
     rows: list[list[str]] = []
-    every: dict[str, list[float]] = {"": [], "whole_": [], "half_": []}
+    every: dict[str, list[float]] = {"": [], "whole_": [], "cores_": []}
+    large: dict[str, list[float]] = {name: [] for name in every}
     for stressor in OPERATIONS:
         kept = folder / f"{stressor}.json"
         if not kept.exists():
@@ -147,9 +152,11 @@ def main() -> None:
                 continue
             own = says[slug(cpu)]
             for count, measured in counts.items():
-                limit = min(1.0, from_memory(machines[cpu]) / max(count * own.bytes_a_second, 1e-9))
-                for name, guess in {"": count * own.shared * limit, "whole_": count, "half_": count / 2}.items():
+                limit = served(slug(cpu), count, own)
+                for name, guess in {"": count * own.shared * limit, "whole_": count, "cores_": count / machines[cpu]}.items():
                     errors[name].append(guess / measured - 1)
+                    if count >= LARGE:
+                        large[name].append(guess / measured - 1)
                 per_cpu.append((own.shared * limit, measured / count))
         if not per_cpu:
             continue
@@ -162,7 +169,9 @@ def main() -> None:
     values = {"stressors": str(len(rows)), "rows": str(len(every[""])), "cpus": str(len(cpus))}
     for name, found in every.items():
         values |= {f"{name}median": share(median(map(abs, found))), f"{name}worst": share(max(map(abs, found)))}
-    columns = ["stressor", "rows", "predicted of N", "measured of N", "error", "error of N times", "error of N / 2 times"]
+        values[f"{name}large"] = share(median(map(abs, large[name]))) if large[name] else "-"
+    values["large_rows"] = str(len(large[""]))
+    columns = ["stressor", "rows", "predicted of N", "measured of N", "error", "error of N times", "error of all cores"]
     print(values, write_result("thread-scaling", columns, rows, values))
 
 
