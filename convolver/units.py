@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from convolver.errors import UsageError
 
@@ -68,6 +69,11 @@ def format_count(count: float) -> str:
 def format_share(share: float, decimals: int = 0) -> str:
     """Return a share like '43 %'."""
     return f"{100 * share:.{decimals}f} %"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return ``a``, ``a and b`` or ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def counted(number: int, noun: str) -> str:

@@ -21,12 +21,13 @@ from convolver.reporting.console import terminal_progress
 from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
-from convolver.units import format_share
+from convolver.units import format_share, listed
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
     from convolver.convolution.elapsed_replay import ThreadReplay
     from convolver.mpi.timeline import Timeline
+    from convolver.tracing.instruction_sets import UsedSets
     from convolver.tracing.measure import Measurement
 
 BUSY = 0.05
@@ -197,24 +198,35 @@ class Chain:
         return profile
 
     def _say_other_code(self) -> None:
-        """Warn of targets that lack vector instructions which the program executed, and of code that was not traced."""
+        """Warn of targets that lack instruction sets which the program executed, and of code that was not traced."""
+        from convolver.machine.processor_sets import processor_sets
         from convolver.tracing.engine_choice import other_code_there
         from convolver.tracing.native_engine import made_code_sentence
 
         if self.trace is not None and (made := made_code_sentence(self.trace.header)):
             say(f"Note: {made}")
-        used = set() if self.trace is None else set(self.trace.header.get("vector_sets", ()))
-        sets = {target.name: target.cpu.get("vector_sets", ()) for target in self.targets}
-        other = {} if self.trace is None else other_code_there(self.trace.header, self.signature, sets)
-        for target in self.targets:
-            missing = sorted(used - set(target.cpu.get("vector_sets", used)))
+        sets = {target.name: processor_sets(target.cpu) for target in self.targets}
+        if isinstance(self.trace, Trace):
+            self._say_lacking({name: known.lacks for name, known in sets.items()}, self.trace.instruction_sets)
+        has = {name: known.has for name, known in sets.items()}
+        other = {} if self.trace is None else other_code_there(self.trace.header, self.signature, has)
+        for name, where in other.items():
+            say(f"Note: on {name} the program may take another path: {where}")
+
+    def _say_lacking(self, lacks: dict[str, frozenset[str]], used: UsedSets) -> None:
+        """Warn of the sets that the program executed and that targets lack: one sentence for all that lack the same."""
+        by_missing: dict[tuple[str, ...], list[str]] = {}
+        for name, sets in lacks.items():
+            by_missing.setdefault(tuple(one for one in used.names if one in sets), []).append(name)
+        for missing, names in by_missing.items():
             if missing:
+                share = used.share(frozenset(missing))
+                part = format_share(share) if share >= 0.01 else "less than 1 %"
+                lack = "lacks" if len(names) == 1 else "lack"
                 say(
-                    f"Note: the program executed {' and '.join(missing)}, which {target.name} lacks; libraries that choose their "
-                    "code by the processor take another path there."
+                    f"Note: the program executed {listed(missing)}, which {listed(names)} {lack}, "
+                    f"in {part} of its instructions; libraries that choose their code by the processor take another path there."
                 )
-            if target.name in other:
-                say(f"Note: on {target.name} the program may take another path: {other[target.name]}")
 
     def predict(
         self,

@@ -19,6 +19,8 @@ from convolver.locations import core_folder
 from convolver.outputs import save_text
 
 FOLDER = Path(__file__).parent / "data" / "cores"
+NAMED_SETS = ("flags", "vector_sets", "instruction_sets")
+"""Fields of a profile's CPU that name instruction sets: the last in new profiles, one of the others in old ones."""
 HOW = ("flags", "model")
 """How a table was found that is the CPU's own."""
 REGISTER_FILES = ("integer_registers", "vector_registers", "flag_registers")
@@ -232,7 +234,7 @@ def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTabl
     machines often report another model, but hide no instruction set that programs use. The bundled table of the nearest family
     and model of the vendor stands for a CPU that none knows.
     """
-    flags = set(cpu.get("flags", ())) | set(cpu.get("vector_sets", ()))
+    flags = {name for field in NAMED_SETS for name in cpu.get(field, ())}
     family, model = _number(cpu.get("family")), _number(cpu.get("model_number"))
     own = {} if bundled else _tables(core_folder())
     for table in own.values():

@@ -29,6 +29,7 @@ import msgspec
 from convolver.errors import UsageError
 from convolver.machine.calibration import PAGE, Calibration
 from convolver.machine.core_figures import CoreFigure
+from convolver.machine.cores import NAMED_SETS
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
 from convolver.machine.profile import MachineProfile, Throughput
@@ -304,7 +305,7 @@ def _assumed(known: Calibration, levels: Sequence[str], changes: Changes) -> tup
 def _core(cpu: Mapping[str, Any], width: float) -> dict[str, Any]:
     """Return what says which core it is: a projection keeps its pipeline, as wide as ``core_width`` says."""
     width *= cpu.get("core_width", 1.0)
-    kept = {name: cpu[name] for name in ("vendor", "family", "model_number", "flags", "vector_sets") if name in cpu}
+    kept = {name: cpu[name] for name in ("vendor", "family", "model_number", *NAMED_SETS) if name in cpu}
     return kept if width == 1.0 else {**kept, "core_width": width}
 
 

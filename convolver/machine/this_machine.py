@@ -10,26 +10,11 @@ from typing import Any
 
 from convolver.errors import MachineError
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
+from convolver.machine.processor_sets import RECORDED
 from convolver.units import parse_bytes
 
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu"
-_VECTOR_SETS = frozenset(
-    [
-        "sse2",
-        "avx",
-        "avx2",
-        "fma",
-        "avx_vnni",
-        "avx512f",
-        "avx512_vnni",
-        "avx512_vbmi",
-        "avx512_bf16",
-        "avx512_fp16",
-        "asimd",
-        "sve",
-    ]
-)
 _PAGES = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -134,7 +119,7 @@ def describe_cpu(cpu: int = 0, root: Path = ROOT, said: Mapping[str, Any] | None
         "transparent_huge_pages": _policy(_text(root / _PAGES)),
         "memory_bytes": known["memory_bytes"],
         "hypervisor": _hypervisor(flags, root),
-        "vector_sets": sorted(flags & _VECTOR_SETS),
+        "instruction_sets": sorted(flags & RECORDED),
         "kernel": known["kernel"],
     }
 

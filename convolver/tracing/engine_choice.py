@@ -111,14 +111,14 @@ def other_code(plan: SamplingPlan, signature: Signature) -> str | None:
     return f"{module}, where {share} of the instructions ran, has code for {sets}, which Valgrind's processor lacks"
 
 
-def other_code_there(header: Mapping[str, Any], signature: Signature, machines: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def other_code_there(header: Mapping[str, Any], signature: Signature, machines: Mapping[str, frozenset[str]]) -> dict[str, str]:
     """Return for those machines, given by the sets that they have, on which a traced program takes other code: where, a sentence.
 
     These are libraries with code for sets that the traced program could not see. Traces that do not say what it saw, and
     libraries that are not here, have none.
     """
     saw = header.get("processor_sets", [] if header.get("engine") == "valgrind" else None)
-    new = {} if saw is None else {name: CHOICES & (set(sets) - set(saw)) for name, sets in machines.items()}
+    new = {} if saw is None else {name: CHOICES & sets - set(saw) for name, sets in machines.items()}
     found = {sets: _hot_library(signature, sets) for sets in set(new.values())}  # a library may take a tenth of a second
     sentences = {}
     for name, sets in new.items():

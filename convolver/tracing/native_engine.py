@@ -22,8 +22,6 @@ WENT_NATIVE = "native: "
 """How the lines of its log begin that say why a program ran on without the engine."""
 UNTRACED = "untraced: "
 """How the line begins that says how many processes ran without the engine."""
-VECTOR_SETS = "vector sets:"
-"""How the line begins that names sets of vector instructions."""
 OUTSIDE = re.compile(r"outside: (\d+) entries ([\d.]+) s of ([\d.]+) s$")
 """The line that says how much ran natively in code that the program made itself."""
 
@@ -163,11 +161,6 @@ def made_code_sentence(header: Mapping[str, Any]) -> str | None:
         f"{format_share(made_code_share(header))} of the CPU time ran natively and is not counted, in code that the program made "
         f"itself ({made['seconds']:.2f} s, entered {made['entries']:,} times)."
     )
-
-
-def vector_sets(log: Path) -> list[str]:
-    """Return which sets of vector instructions the program executed, of those that not every x86-64 processor has."""
-    return [name for line in _said(log, VECTOR_SETS) for name in line.split()]
 
 
 def untraced(log: Path) -> int:

@@ -27,6 +27,7 @@ from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
 from convolver.tracing.found_objects import FoundObjects, find_objects, object_documents, object_owners
+from convolver.tracing.instruction_sets import UsedSets, used_sets
 from convolver.tracing.path_features import PathFeatures
 from convolver.tracing.sampling import tell_warm_ups
 from convolver.tracing.site_features import site_line_shares
@@ -126,6 +127,11 @@ class Trace:
     def blocks(self) -> Blocks:
         """The static basic blocks; without counts (see :attr:`counters`) executed counts are 0."""
         return rebuild_blocks(self.definitions, self.known_counters)
+
+    @cached_property
+    def instruction_sets(self) -> UsedSets:
+        """The instruction sets of the code that was executed, none where the file was cut off before the first counts."""
+        return used_sets(self.definitions, self.known_counters)
 
     @cached_property
     def thread_log(self) -> ThreadLog | None:
@@ -332,7 +338,11 @@ class Trace:
         from convolver.signature.features import path_shares, sampled_share
 
         signature = self.signature
-        shares = {"sampled_share": sampled_share(signature.table), "paths": path_shares(signature.table)}
+        shares = {
+            "sampled_share": sampled_share(signature.table),
+            "paths": path_shares(signature.table),
+            "instruction_sets": self.instruction_sets.shares(),
+        }
         return {**self.header, "totals": signature.totals, **shares, "data_objects": self._objects_summary()}
 
     def _objects_summary(self) -> Any:

@@ -79,7 +79,6 @@ def ending_of(outcome: Outcome, decoder: Decoder, seconds: float) -> dict[str, A
         "threads": max(totals["threads"], 1),
         "system": system_document(decoder.system()),
         "went_native": list(outcome.went_native),
-        "vector_sets": list(outcome.vector_sets),
         "made_code": outcome.made_code,
         "untraced": outcome.untraced,
     }

@@ -27,7 +27,6 @@ from convolver.tracing.native_engine import (
     engine_program,
     made_code,
     untraced,
-    vector_sets,
     went_native,
 )
 from convolver.tracing.pace import Pace
@@ -55,8 +54,6 @@ class Outcome:
     """Signal that stopped Convolver itself."""
     went_native: tuple[str, ...] = ()
     """Why parts of the run were not traced (the native engine only), a phrase for each place."""
-    vector_sets: tuple[str, ...] = ()
-    """Which of avx and avx512f it executed (the native engine only)."""
     made_code: dict[str, float] | None = None
     """How much ran natively in code that the program made itself (the native engine only)."""
     untraced: int = 0
@@ -220,8 +217,7 @@ class Session:
 
 def with_engines_words(outcome: Outcome, log: Path) -> Outcome:
     """Return how a run ended, with what the native engine says of it in its log."""
-    sets, places = tuple(vector_sets(log)), tuple(went_native(log))
-    return replace(outcome, went_native=places, made_code=made_code(log), vector_sets=sets, untraced=untraced(log))
+    return replace(outcome, went_native=tuple(went_native(log)), made_code=made_code(log), untraced=untraced(log))
 
 
 def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path) -> Outcome:

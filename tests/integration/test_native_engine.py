@@ -6,6 +6,7 @@ import collections
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -571,7 +572,7 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
     recorded = trace([str(program)], output=tmp_path / "v4.cvt", sampling=SamplingPlan(engine="native"), scan=False)
     by_block = recorded.signature.table.select((pl.col("bytes") / (pl.col("loads") + pl.col("stores"))).alias("width"))["width"]
     assert by_block.max() == 64
-    assert "avx512f" in recorded.header["vector_sets"]
+    assert "avx512f" in recorded.instruction_sets.names
     predict = [
         sys.executable,
         "-m",
@@ -584,12 +585,68 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
         "cloud-epyc-milan",
     ]
     said = subprocess.run(predict, capture_output=True, text=True, check=True).stderr
-    assert "executed avx512f, which cloud-epyc-milan lacks" in said
+    assert re.search(r"executed .*avx512f.*, which cloud-epyc-milan lacks, in \d+ % of its instructions", said)
 
 
 def _said(*arguments: object) -> str:
     run = subprocess.run([sys.executable, "-m", "convolver", *map(str, arguments)], capture_output=True, text=True, check=True)
     return run.stderr
+
+
+HASHING = """
+#include <immintrin.h>
+#include <stdio.h>
+__attribute__((noinline, target("sha,sse4.1"))) static __m128i hash(__m128i x, __m128i y)
+{
+    for (int i = 0; i < 200000; i++)
+        x = _mm_sha256rnds2_epu32(x, y, _mm_sha256msg1_epu32(y, x));
+    return x;
+}
+__attribute__((noinline, target("aes"))) static __m128i hide(__m128i x, __m128i key)
+{
+    for (int i = 0; i < 200000; i++)
+        x = _mm_aesenc_si128(x, key);
+    return x;
+}
+__attribute__((noinline, target("avx2"))) static long add(void)
+{
+    __m256i sum = _mm256_setzero_si256();
+    for (int i = 0; i < 200000; i++)
+        sum = _mm256_add_epi64(sum, _mm256_set1_epi64x(i));
+    return _mm256_extract_epi64(sum, 2);
+}
+int main(void)
+{
+    __m128i x = _mm_set1_epi32(7);
+    printf("%d %ld\\n", _mm_cvtsi128_si32(hash(x, hide(x, x))), add());
+    return 0;
+}
+"""
+
+
+def test_sets_that_ran_are_named_to_targets_without_them(tmp_path: Path) -> None:
+    flags = Path("/proc/cpuinfo").read_text()
+    if not all(f" {name}" in flags for name in ("sha_ni", "aes", "avx2")):
+        pytest.skip("this processor lacks one of the sets")
+    program = _compiled(tmp_path, HASHING, "-O1")
+    recorded = trace([str(program)], output=tmp_path / "t.cvt", sampling=SamplingPlan(engine="native"))
+    used, every = recorded.instruction_sets, recorded.signature.totals["instructions"]
+    assert sum(used.executed.values()) == every
+    assert used.share(frozenset(["sha_ni"])) * every == pytest.approx(400_000)
+    assert used.share(frozenset(["aes"])) * every == pytest.approx(200_000)
+    assert 200_000 <= used.share(frozenset(["avx2"])) * every < 700_000
+    predict = ["predict", tmp_path / "t.cvt", "-b", "cloud-epyc-milan"]
+    lacking = "cloud-xeon-gold-6149-310", "cloud-xeon-e5-2686-v4-230"
+    said = " ".join(_said(*predict, "-t", "cloud-epyc-genoa", *(word for name in lacking for word in ("-t", name))).split())
+    part = round(100 * 400_000 / every)
+    assert f"executed sha_ni, which {lacking[0]} and {lacking[1]} lack, in {part} % of its instructions" in said
+    assert "cloud-epyc-genoa lack" not in said
+    shown = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "convolver", "info", tmp_path / "t.cvt", "--json"], capture_output=True, text=True, check=True
+        ).stdout
+    )
+    assert shown["instruction_sets"] == pytest.approx(used.shares())
 
 
 def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path) -> None:
