@@ -5,11 +5,13 @@ and those that were written before the model was run on any (frozen). Both are m
 in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both.
 
     python tests/bench/core_time_errors.py [--set looked_at|frozen|both] [--calls 100] [--rounds 5] [--machine NAME] [--json]
-        [--store core-time-zen5] [--times FILE [--only-measure]]
+        [--seed none|published|CORE ...] [--facts] [--store core-time-zen5] [--times FILE [--only-measure]]
 
 Samples count during which nothing else ran on the core. --times keeps what was measured in a file, from which the next run takes
-it: timings want a quiet machine, predictions do not. With --machine the same functions are predicted from the published table and
-from the one with that machine's probes.
+it: timings want a quiet machine, predictions do not. With --machine the same functions are predicted from each table of --seed
+and from that table with the machine's probes: ``none`` is a core of round numbers that nobody makes (core/neutral.toml), beside
+which probes stand with nothing entered by hand. --facts then lists what no probe measured, and the errors with each of these
+taken from the published table.
 """
 
 from __future__ import annotations
@@ -22,18 +24,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from core_seeds import NONE, PROBED, PUBLISHED, label_of, seeded_tables, unmeasured, with_fact
 from result_file import write_result
 from walk_speed import timed_walks
 
-from convolver.execution.core_time import Walk, core_table, core_times
+from convolver.execution.core_time import Walk, core_times
 from convolver.execution.program import DecodedCode, operations
 from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
-from convolver.machine.cores import CoreTable, choose_core
-from convolver.machine.this_machine import describe_cpu
+from convolver.machine.cores import CoreTable
 from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
 
@@ -81,15 +83,27 @@ def by_function(trace: Trace, cycles: Any) -> dict[str, float]:
     return sums
 
 
-def predict(trace: Trace, table: CoreTable) -> tuple[dict[str, float], dict[str, float], float]:
-    """Return the cycles of each function by windows and by code alone, and million instructions walked a second."""
+class Predicted(NamedTuple):
+    """Cycles of each function by windows and by code alone, and million instructions walked a second."""
+
+    windows: dict[str, float]
+    static: dict[str, float]
+    speed: float
+
+
+def predict(trace: Trace, tables: Sequence[CoreTable]) -> list[Predicted]:
+    """Predict the functions of a trace from each table."""
     with timed_walks() as clock:
-        walked = core_times(trace, [[Walk(table, 64)]])[0][0].table
+        walked = core_times(trace, [[Walk(table, 64)] for table in tables])
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
     code = DecodedCode(trace.definitions)
-    static, _ = static_cycles(trace.definitions, blocks, operations(code, table), table, every)
-    return by_function(trace, walked["cycles_per_execution"]), by_function(trace, static), clock.speed
+    found = []
+    for table, (one,) in zip(tables, walked, strict=True):
+        static, _ = static_cycles(trace.definitions, blocks, operations(code, table), table, every)
+        windows = by_function(trace, one.table["cycles_per_execution"])
+        found.append(Predicted(windows, by_function(trace, static), clock.speed))
+    return found
 
 
 Times = dict[str, dict[str, float]]
@@ -115,13 +129,12 @@ def rows(folder: Path, which: str, calls: int, times: Times, tables: Mapping[str
     for name in BUILDS:
         program = build(folder, name)
         measured = {function: cycles for function, cycles in times[f"{which} {name}"].items() if cycles < float("inf")}
-        traces = [trace(program, which, n) for n in (calls, 2 * calls)]
-        for label, table in tables.items():
-            once, twice = (predict(one, table) for one in traces)
+        once, twice = (predict(trace(program, which, n), [*tables.values()]) for n in (calls, 2 * calls))
+        for label, first, second in zip(tables, once, twice, strict=True):
             for function, cycles in measured.items():
-                window, static = ((twice[way][function] - once[way][function]) / calls for way in (0, 1))
+                window, static = ((second[way][function] - first[way][function]) / calls for way in (0, 1))
                 errors = {"error": window / cycles - 1, "static_error": static / cycles - 1}
-                about = {"set": which, "table": label, "build": name, "function": function, "speed": twice[2]}
+                about = {"set": which, "table": label, "build": name, "function": function, "speed": second.speed}
                 found.append({**about, "measured": cycles, "predicted": window, "static": static, **errors})
     return found
 
@@ -131,7 +144,8 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
     rows = []
     ways = [(which, table, "error", table) for which, table in dict.fromkeys((row["set"], row["table"]) for row in found)]
     ways += [
-        (which, "published", "static_error", "published, from the code alone") for which in dict.fromkeys(w for w, *_ in ways)
+        (which, PUBLISHED, "static_error", "published, from the code alone")
+        for which in dict.fromkeys(which for which, table, *_ in ways if table == PUBLISHED)
     ]
     for which, table, way, label in sorted(ways, key=lambda one: one[0], reverse=True):
         errors = np.array([row[way] for row in found if (row["set"], row["table"]) == (which, table)])
@@ -140,6 +154,20 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
         cells = [*(f"{100 * one:.1f} %" for one in figures), f"{100 * np.median(errors):+.1f} %", f"{100 * within:.0f} %"]
         rows.append([f"{which}, {len(errors)}", label, *cells])
     return rows
+
+
+def without_facts(found: list[dict[str, Any]], facts: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """Return a row a fact that no probe measures: what is made up, what is published, and the median and mean error of each set
+    with the published one; first those with none, last with all."""
+    probed = label_of(NONE, probed=True)
+    labels = {"nothing published": probed, **{name: name for name in facts}, "all published": PROBED}
+    sets = [*dict.fromkeys(row["set"] for row in found)]
+    lines = []
+    for name, label in labels.items():
+        errors = [[abs(row["error"]) for row in found if (row["set"], row["table"]) == (which, label)] for which in sets]
+        cells = [f"{100 * median(one):.1f} / {100 * mean(one):.1f} %" for one in errors]
+        lines.append([name, *facts.get(name, ("", "")), *cells])
+    return lines
 
 
 def report(found: list[dict[str, Any]]) -> None:
@@ -170,14 +198,18 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5, help="measurements of a set, seconds each")
     parser.add_argument("--machine", help="profile whose probes calibrate the core table")
+    parser.add_argument("--seed", nargs="+", default=[PUBLISHED], metavar="none|published|CORE", help="tables to predict from")
+    parser.add_argument("--facts", action="store_true", help="errors with each fact that no probe of --machine measures")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--times", type=Path, metavar="FILE", help="measured cycles, which are taken from there if it is there")
     parser.add_argument("--only-measure", action="store_true")
     parser.add_argument("--store", metavar="NAME", help="write benchmarks/results/NAME.json for the pages")
     options = parser.parse_args()
-    tables = {"published": choose_core(describe_cpu())[0]}
-    if options.machine:
-        tables["with the machine's probes"] = core_table(find_machine(options.machine))[0]
+    machine = find_machine(options.machine) if options.machine else None
+    facts = unmeasured(machine) if machine and options.facts else {}
+    tables = seeded_tables([NONE, PUBLISHED] if facts else options.seed, machine)
+    if machine:
+        tables |= {name: with_fact(name, machine) for name in facts}
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
     with TemporaryDirectory() as folder:
         times = times_of(Path(folder), sets, options.calls, options.rounds, options.times)
@@ -186,10 +218,14 @@ def main() -> None:
         found = [row for which in sets for row in rows(Path(folder), which, options.calls, times, tables)]
     if options.json:
         print(json.dumps(found))
+    elif facts:
+        print("\n".join(" | ".join(line) for line in without_facts(found, facts)))
     else:
         report(found)
-    if options.store:
-        frozen = [abs(row["error"]) for row in found if (row["set"], row["table"]) == ("frozen", "published")]
+    if options.store and facts:
+        write_result(options.store, ["fact", "made up", "published", *sets], without_facts(found, facts))
+    elif options.store:
+        frozen = [abs(row["error"]) for row in found if (row["set"], row["table"]) == ("frozen", PUBLISHED)]
         values = {"median": f"{100 * median(frozen):.1f} %"} if frozen else None
         columns = ["set", "core table", "mean", "median", "signed median", "within 20 %"]
         write_result(options.store, columns, summary(found), values)
