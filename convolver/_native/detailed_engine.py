@@ -9,28 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.enums import enum_names
 from convolver._native.simulator import NativeSimulator, Simulator, make_refs
 from convolver._native.status import check
 
-COUNTS = (
-    "accesses",
-    "misses",
-    "write_backs",
-    "writes_through",
-    "fetches",
-    "castouts",
-    "back_invalidations",
-    "fills",
-    "evictions",
-    "prefetches",
-    "useful_prefetches",
-    "unused_prefetches",
-    "compulsory",
-    "capacity",
-    "conflict",
-    "bytes_read",
-    "bytes_written",
-)
+COUNTS = enum_names("cv_detailed_count", "CV_COUNT_", "_")[: lib.CV_DETAILED_COUNTS]
 """Columns of the counts, in the order of enum cv_detailed_count."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.enums import enum_names
 from convolver._native.layouts import layout
 from convolver._native.status import check
 
@@ -18,9 +19,9 @@ LOCK = layout("cv_threads_lock")
 REGION = layout("cv_threads_region")
 INTERVAL = layout("cv_threads_interval")
 TOUCH = layout("cv_threads_touch")
-CAUSES = ("fork", "barrier", "lock", "condition", "join")
+CAUSES = enum_names("cv_threads_cause", "CV_THREADS_")[: lib.CV_THREADS_CAUSES]
 CLASS_RECORD, NAME_RECORD, MOST_RECORDS = (int(lib.CV_THREADS_CLASS), int(lib.CV_THREADS_NAME), int(lib.CV_THREADS_MOST))
-PINNINGS = COMPACT, SCATTER = "compact", "scatter"
+PINNINGS = COMPACT, SCATTER = enum_names("cv_threads_pinning", "CV_THREADS_")[1:]
 """How threads are pinned: to both processors of a core first, or to one of each core first."""
 COSTS = tuple(name for name, _ in ffi.typeof("cv_threads_costs").fields)
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from convolver._native.core_walk import FIRST_PORT, SECOND_LEVEL
+from convolver._native.enums import enum_names
 from convolver.analyzing.falls import Array
 
 if TYPE_CHECKING:
     from convolver.execution.core_time import Walk
 
-FRONT_END, BRANCHES, WIDTH, DEPENDENT, PAGE_WALKS = "front_end", "branches", "width", "dependent", "page_walks"
-CORE = (FRONT_END, BRANCHES, WIDTH, DEPENDENT)
+CORE = FRONT_END, BRANCHES, WIDTH, DEPENDENT = enum_names("cv_core_cause", "CV_CAUSE_", "_")[:4]
 """Causes in the core itself, in the order of enum ``cv_core_cause``; the levels follow from the first one on, then ports."""
+PAGE_WALKS = "page_walks"
 PORT = "port_"
 """Prefix of the causes that are ports."""
 Causes = dict[str, Array]

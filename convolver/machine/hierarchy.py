@@ -8,22 +8,24 @@ from typing import Any
 
 import msgspec
 
+from convolver._native._core import lib
+from convolver._native.enums import enum_names
 from convolver.errors import HierarchyError
 
-MAX_WAYS = 64
-MAX_LEVELS = 8
-MAX_SETS = 1 << 26
-POLICIES = ("lru", "fifo", "random", "tree-plru", "bit-plru", "srrip", "drrip", "nmru")
+MAX_WAYS: int = lib.CV_SIM_MAX_WAYS
+MAX_LEVELS: int = lib.CV_SIM_MAX_LEVELS
+MAX_SETS: int = lib.CV_SIM_MAX_SETS
+POLICIES = enum_names("cv_sim_policy", "CV_SIM_")
 """Replacement policies; these names, and those of the four tuples below, stand at their number in the C core."""
 DEPENDENT_POLICIES = frozenset(["drrip"])
 """Those whose sets depend on each other, so that some sets cannot be simulated without the others."""
-INCLUSIONS = ("non-inclusive", "inclusive", "exclusive", "victim")
+INCLUSIONS = enum_names("cv_inclusion", "CV_")
 TAKE_VICTIMS = ("exclusive", "victim")
 """Levels that are filled by what leaves the level above."""
-INDICES = ("modulo", "xor", "intel-slices", "mixed-slices")
-PREFETCHERS = ("none", "next-line", "stride", "stream")
+INDICES = enum_names("cv_index", "CV_INDEX_")
+PREFETCHERS = enum_names("cv_prefetcher", "CV_PREFETCH_")
 WRITES = ("back", "through")
-SEMANTICS = ("write-back", "no-write-backs", "cachegrind", "pycachesim")
+SEMANTICS = enum_names("cv_semantics", "CV_")
 """What a write does: as the levels say, or as in one of three other simulators."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from convolver.errors import HierarchyError
-from convolver.machine.hierarchy import POLICIES, Level, check_levels, check_semantics, is_plain, parse_levels
+from convolver.machine.hierarchy import Level, check_levels, check_semantics, is_plain, parse_levels
 from convolver.machine.tlb import TlbLevel, check_tlb, levels_for
 from convolver.schema import document_id
 
@@ -66,7 +66,7 @@ def make_system(levels: Sequence[Level], tlb: Sequence[TlbLevel], semantics: str
     """Return the system with the TLB for pages of ``page_bytes``; raises :class:`HierarchyError` for one that is not possible."""
     checked = check_levels(levels)
     check_semantics(semantics, checked)
-    return MemorySystem(checked, levels_for(check_tlb(tlb, POLICIES), page_bytes), semantics)
+    return MemorySystem(checked, levels_for(check_tlb(tlb), page_bytes), semantics)
 
 
 def parse_system(document: Mapping[str, Any], where: str) -> MemorySystem:

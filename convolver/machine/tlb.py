@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from convolver._native._core import lib
 from convolver.errors import HierarchyError
+from convolver.machine.hierarchy import MAX_WAYS, POLICIES
 
 PAGE_SIZES = (1 << 12, 1 << 21, 1 << 30)
 """Pages that x86-64 has."""
-MAX_LEVELS = 8
+MAX_LEVELS: int = lib.CV_DETAILED_MAX_LEVELS
 
 
 class TlbLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,19 +25,19 @@ class TlbLevel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: str = "lru"
 
 
-def check_tlb(levels: Sequence[TlbLevel], policies: Sequence[str]) -> tuple[TlbLevel, ...]:
+def check_tlb(levels: Sequence[TlbLevel]) -> tuple[TlbLevel, ...]:
     """Return the levels as a tuple, nearest first; raises :class:`HierarchyError` for an impossible one."""
     names = [(level.level, level.page_bytes) for level in levels]
     for level in levels:
-        name = level.level
+        name, ways = level.level, level.ways
         if not name or names.count((name, level.page_bytes)) > 1:
             raise HierarchyError(f"The TLB has a level '{name}' without a name or twice for one size of page.")
         if level.page_bytes not in PAGE_SIZES:
             raise HierarchyError(f"{name} has pages of {level.page_bytes} bytes; 4 KiB, 2 MiB and 1 GiB are possible.")
-        if not 1 <= level.ways <= 64 or level.entries < 1 or level.entries % level.ways or level.entries > 1 << 24:
-            raise HierarchyError(f"{name} has {level.entries} entries in {level.ways} ways; 1 to 64 equal ways are needed.")
-        if level.policy not in policies or (level.policy == "tree-plru" and level.ways & (level.ways - 1)):
-            raise HierarchyError(f"{name} cannot have the policy '{level.policy}' with {level.ways} ways.")
+        if not 1 <= ways <= MAX_WAYS or level.entries < 1 or level.entries % ways or level.entries > 1 << 24:
+            raise HierarchyError(f"{name} has {level.entries} entries in {ways} ways; 1 to {MAX_WAYS} equal ways are needed.")
+        if level.policy not in POLICIES or (level.policy == "tree-plru" and ways & (ways - 1)):
+            raise HierarchyError(f"{name} cannot have the policy '{level.policy}' with {ways} ways.")
     for size in PAGE_SIZES:
         if sum(level.page_bytes == size for level in levels) > MAX_LEVELS:
             raise HierarchyError(f"The TLB has more than {MAX_LEVELS} levels.")

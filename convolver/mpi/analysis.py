@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
-from convolver.mpi.events import EventKind, Events
+from convolver.mpi.events import EventKind, Events, Sync
 from convolver.mpi.network import NEVER, Network, what_if
 from convolver.mpi.network_replay import Ratio, Replayer
 from convolver.mpi.timeline import STATES, Timeline
@@ -137,7 +137,7 @@ def phase_bounds(events: Events, timeline: Timeline) -> NDArray[np.float64]:
     part = slice(events.first[0], events.first[1])
     columns = {name: column[part] for name, column in events.columns.items()}
     records = np.flatnonzero(
-        (columns["kind"] == EventKind.COLLECTIVE) & (columns["flags"] == 1) & np.isin(columns["comm"], world)
+        (columns["kind"] == EventKind.COLLECTIVE) & (columns["flags"] == Sync.BLOCKING) & np.isin(columns["comm"], world)
     )
     own = timeline.intervals.filter((pl.col("rank") == 0) & (pl.col("state") >= 6) & pl.col("record").is_in(records.tolist()))
     ends: NDArray[np.float64] = own.group_by("record").agg(pl.col("end").max())["end"].sort().to_numpy()

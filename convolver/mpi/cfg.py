@@ -12,12 +12,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from convolver._native._core import lib
 from convolver.errors import FormatError
 from convolver.foreign_text import named_file
 
 MAX_NODES = 1 << 24
-FAN_MODELS = {"0": 0, "CTE": 1, "LIN": 2, "LOG": 3}
-SIZE_RULES = {"OWN": 0, "MIN": 1, "MAX": 2, "MEAN": 3, "2MAX": 4, "S+R": 5}
+FAN_MODELS: dict[str, int] = {
+    "0": lib.CV_REPLAY_FAN_NONE,
+    "CTE": lib.CV_REPLAY_FAN_CONSTANT,
+    "LIN": lib.CV_REPLAY_FAN_LINEAR,
+    "LOG": lib.CV_REPLAY_FAN_LOGARITHMIC,
+}
+SIZE_RULES: dict[str, int] = {
+    "OWN": lib.CV_REPLAY_SIZE_OWN,
+    "MIN": lib.CV_REPLAY_SIZE_MIN,
+    "MAX": lib.CV_REPLAY_SIZE_MAX,
+    "MEAN": lib.CV_REPLAY_SIZE_MEAN,
+    "2MAX": lib.CV_REPLAY_SIZE_2MAX,
+    "S+R": lib.CV_REPLAY_SIZE_SUM,
+}
 """Numbers as in the replay core; OWN cannot be written in a file: it is what holds without a line there."""
 
 _RECORD = re.compile(r'\s*"([^"]+)"\s*\{(.*)\}\s*;;\s*$')

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native._core import lib
 from convolver._native.replay_core import COLUMNS, PackedEvents
 from convolver.errors import FormatError, SchemaError
 from convolver.schema import load_table, save_table, table_header
@@ -25,46 +26,46 @@ class EventKind(IntEnum):
     """Kind of a record. ``bytes`` and ``extra`` of an EVENT are its type and value; a SEND_WAIT, which Dimemas does not know,
     repeats partner, tag, size and flags of the send that it waits for."""
 
-    NOOP = 0
-    BURST = 1
-    SEND = 2
-    RECV = 3
-    IRECV = 4
-    WAIT = 5
-    COLLECTIVE = 6
-    EVENT = 7
-    GPU = 8
-    SEND_WAIT = 9
+    NOOP = lib.CV_REPLAY_NOOP
+    BURST = lib.CV_REPLAY_BURST
+    SEND = lib.CV_REPLAY_SEND
+    RECV = lib.CV_REPLAY_RECV
+    IRECV = lib.CV_REPLAY_IRECV
+    WAIT = lib.CV_REPLAY_WAIT
+    COLLECTIVE = lib.CV_REPLAY_COLLECTIVE
+    EVENT = lib.CV_REPLAY_EVENT
+    GPU = lib.CV_REPLAY_GPU
+    SEND_WAIT = lib.CV_REPLAY_SEND_WAIT
 
 
 class Op(IntEnum):
     """Collective operations, numbered as in the .dim format."""
 
-    BARRIER = 0
-    BCAST = 1
-    GATHER = 2
-    GATHERV = 3
-    SCATTER = 4
-    SCATTERV = 5
-    ALLGATHER = 6
-    ALLGATHERV = 7
-    ALLTOALL = 8
-    ALLTOALLV = 9
-    REDUCE = 10
-    ALLREDUCE = 11
-    REDUCE_SCATTER = 12
-    REDUCE_SCATTER_BLOCK = 13
-    SCAN = 14
-    ALLTOALLW = 15
+    BARRIER = lib.CV_OP_BARRIER
+    BCAST = lib.CV_OP_BCAST
+    GATHER = lib.CV_OP_GATHER
+    GATHERV = lib.CV_OP_GATHERV
+    SCATTER = lib.CV_OP_SCATTER
+    SCATTERV = lib.CV_OP_SCATTERV
+    ALLGATHER = lib.CV_OP_ALLGATHER
+    ALLGATHERV = lib.CV_OP_ALLGATHERV
+    ALLTOALL = lib.CV_OP_ALLTOALL
+    ALLTOALLV = lib.CV_OP_ALLTOALLV
+    REDUCE = lib.CV_OP_REDUCE
+    ALLREDUCE = lib.CV_OP_ALLREDUCE
+    REDUCE_SCATTER = lib.CV_OP_REDUCE_SCATTER
+    REDUCE_SCATTER_BLOCK = lib.CV_OP_REDUCE_SCATTER_BLOCK
+    SCAN = lib.CV_OP_SCAN
+    ALLTOALLW = lib.CV_OP_ALLTOALLW
 
 
 class Sync(IntEnum):
     """How a collective record synchronizes."""
 
-    NONBLOCKING = 0
-    BLOCKING = 1
-    WAIT = 2
-    ROOT = 3
+    NONBLOCKING = lib.CV_REPLAY_NONBLOCKING
+    BLOCKING = lib.CV_REPLAY_BLOCKING
+    WAIT = lib.CV_REPLAY_WAIT_NONBLOCKING
+    ROOT = lib.CV_REPLAY_ROOT_SYNC
 
 
 WORLD = 1
@@ -76,7 +77,8 @@ MARK_EVENT = 90_000_002
 _FIELDS = tuple(COLUMNS)[1:]
 """What a record has beside its kind."""
 
-RENDEZVOUS, IMMEDIATE = 1, 2
+RENDEZVOUS: int = lib.CV_REPLAY_RENDEZVOUS
+IMMEDIATE: int = lib.CV_REPLAY_IMMEDIATE
 """Bits in ``flags`` of a SEND."""
 
 

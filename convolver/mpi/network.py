@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native._core import lib
 from convolver.errors import ConvolverWarning, ReplayError, UsageError
 from convolver.mpi.cfg import Configuration, Nodes
 from convolver.mpi.topology import Topology, parse_topology
 
 MIB = float(1 << 20)
-TRUST_TRACE, NEVER = -1, -2
-QUIRK_ANY_COLLECTIVE_WAIT = 1
-OPS = 16
+TRUST_TRACE: int = lib.CV_REPLAY_TRUST_TRACE
+NEVER: int = lib.CV_REPLAY_NEVER
 _NODE_FIELDS = {
     "latency_inter": ("latency_inter_seconds", np.float64),
     "latency_intra": ("latency_intra_seconds", np.float64),
@@ -117,7 +117,7 @@ class Network:
             "rendezvous_bytes": self.rendezvous_bytes,
             "wire_latency": self.wire_latency_seconds,
             "gap": self.gap_seconds,
-            "quirks": QUIRK_ANY_COLLECTIVE_WAIT if self.quirks else 0,
+            "quirks": lib.CV_REPLAY_QUIRK_ANY_COLLECTIVE_WAIT if self.quirks else 0,
             "sends_wait": int(self.sends_wait),
             **(self.costs.native() if self.costs else {}),
             **({"cpus": _per_node(config, "cpus", np.dtype(np.int32))} if self.share_cpus else {}),
@@ -135,7 +135,7 @@ def _per_node(config: Configuration, attribute: str, dtype: np.dtype[Any]) -> ND
 
 def _collectives(config: Configuration) -> NDArray[np.uint8]:
     model = config.collective_model
-    rules = np.tile(np.array([model, 0, model, 0], np.uint8), (OPS, 1))
+    rules = np.tile(np.array([model, 0, model, 0], np.uint8), (lib.CV_OPS, 1))
     for op, rule in config.collectives.items():
         rules[op] = rule
     return np.ascontiguousarray(rules.reshape(-1))

@@ -12,7 +12,7 @@ from convolver._native.replay_core import PackedEvents, RunResult
 from convolver.errors import ReplayError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.mpi.cfg import Configuration
-from convolver.mpi.events import EventKind, Events, Op
+from convolver.mpi.events import EventKind, Events, Op, Sync
 from convolver.mpi.network import Network, network_from_profile
 from convolver.mpi.sources import load_events
 from convolver.mpi.timeline import Timeline, make_timeline
@@ -126,7 +126,7 @@ def describe_record(events: Events, rank: int, record: int) -> str:
     kind = EventKind(row["kind"])
     if kind == EventKind.COLLECTIVE:
         what = f"{Op(row['op']).name.capitalize()} on communicator {events.comm_ids[row['comm']]}"
-        return f"wait for {what}" if row["flags"] == 2 else what
+        return f"wait for {what}" if row["flags"] == Sync.WAIT else what
     if kind == EventKind.SEND_WAIT:
         return f"wait for the send to {row['partner']} (tag {row['tag']})"
     preposition = "to" if kind == EventKind.SEND else "from"

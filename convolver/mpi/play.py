@@ -19,7 +19,7 @@ from convolver.child_processes import end_with_parent
 from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
-from convolver.mpi.events import MARK_EVENT, EventKind, Events, Op
+from convolver.mpi.events import MARK_EVENT, EventKind, Events, Op, Sync
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.network_replay import Replayer
 from convolver.mpi.pingpong import why_it_failed
@@ -72,8 +72,9 @@ def play(events: Events, launcher: Sequence[str], *, mpicc: str | None = None) -
         raise ToolNotFoundError(f"{launcher[0]} is not installed; give the launcher of your MPI library after --.")
     # A trace that would block for ever is refused in a sentence: real ranks would only never end.
     Replayer(events).seconds(flat_configuration(events.ranks, latency_seconds=0.0, bandwidth_bytes_per_second=1e12))
-    sources = sorted((program("mpi", "build the package again.") / "player").glob("*.[ch]"))
-    player = compile_with(find_mpicc(launcher[0], mpicc), sources, FLAGS, "convolver-player-{}")
+    code = program("mpi", "build the package again.")
+    sources = [code / "cv_mpi_events.h", *sorted((code / "player").glob("*.[ch]"))]
+    player = compile_with(find_mpicc(launcher[0], mpicc), sources, (*FLAGS, f"-I{code}"), "convolver-player-{}")
     with tempfile.TemporaryDirectory() as folder:
         trace, out = Path(folder) / "trace", Path(folder) / "marks"
         trace.write_bytes(packed(events))
@@ -153,7 +154,7 @@ def packed(events: Events) -> bytes:
 
 def _even_collectives(events: Events, records: NDArray[np.void]) -> None:
     """Give all ranks of a collective the same root (as a rank of the communicator) and the bytes of one rank's part."""
-    starts = (records["kind"] == EventKind.COLLECTIVE) & (records["flags"] != 2)
+    starts = (records["kind"] == EventKind.COLLECTIVE) & (records["flags"] != Sync.WAIT)
     extra = events.columns["extra"]
     for index, members in enumerate(events.communicators().values()):
         mine = starts & (records["comm"] == index)

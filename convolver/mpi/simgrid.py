@@ -7,7 +7,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from convolver.errors import UsageError
-from convolver.mpi.events import EventKind, Events, Op, Sync
+from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync
 from convolver.mpi.network import MIB, Network
 from convolver.outputs import save_text
 
@@ -51,7 +51,7 @@ def _lines(events: Events, rank: int) -> list[str]:
         if kind in (EventKind.BURST, EventKind.GPU):
             lines.append(f"{rank} compute {row['seconds'] * FLOPS_PER_SECOND:.3f}")
         elif kind == EventKind.SEND:
-            name = "isend" if row["flags"] & 2 else "send"
+            name = "isend" if row["flags"] & IMMEDIATE else "send"
             lines.append(f"{rank} {name} {row['partner']} {row['tag']} {row['bytes']}")
         elif kind in (EventKind.RECV, EventKind.IRECV):
             name = "recv" if kind == EventKind.RECV else "irecv"

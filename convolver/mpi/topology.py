@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from convolver._native._core import lib
 from convolver.errors import ReplayError, UsageError
 
-_CODES = {"torus": 1, "fat-tree": 2}
-_MOST_LEVELS = 16
+_CODES = {"torus": lib.CV_REPLAY_TORUS, "fat-tree": lib.CV_REPLAY_FAT_TREE}
+_MOST_LEVELS: int = lib.CV_REPLAY_TOPOLOGY_LEVELS
 _SIDES = r"(\d{1,9}(?:x\d{1,9})*)"
 _FORM = re.compile(rf"(torus):{_SIDES}|fat-tree:{_SIDES}:{_SIDES}")
 

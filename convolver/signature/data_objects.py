@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native.enums import enum_names
 from convolver.errors import SchemaError
 from convolver.foreign_text import visible
 from convolver.schema import TableArtifact, load_table, table_header
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SCHEMA = "convolver.data_objects"
-KINDS = ("unknown", "heap", "symbol", "stack", "mapping", "file", "allocator")
+KINDS = ("unknown", *enum_names("cv_wire_object_kind", "CV_WIRE_"))
 """Kinds of data objects, by their number in the tracer's stream."""
 COUNTS = ("references", "loads", "stores", "bytes", "set_references")
 HOW_TO = "Record the program with `convolver trace --data-objects` to see which data objects it refers to."

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native._core import lib
 from convolver._native.trace_decoder import Decoder
 from convolver.tracing.branch_code import LONGEST, Codes
 
-STORE = 1
-GUARDED = 2
-ATOMIC = 8
-PREFETCH = 16
-CONTINUED = 1
-"""Flag of a segment's first instruction that the segment before has already counted (``CV_WIRE_CONTINUED``)."""
+STORE: int = lib.CV_WIRE_STORE
+GUARDED: int = lib.CV_WIRE_GUARDED
+DEPENDENT: int = lib.CV_WIRE_DEPENDENT
+ATOMIC: int = lib.CV_WIRE_ATOMIC
+PREFETCH: int = lib.CV_WIRE_PREFETCH
+CONTINUED: int = lib.CV_WIRE_CONTINUED
+"""Flag of a segment's first instruction that the segment before has already counted; those above are of sites."""
 
 
 def starts(counts: NDArray[Any]) -> NDArray[np.int64]:

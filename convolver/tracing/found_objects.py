@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver._native._core import lib
 from convolver._native.sinks import ObjectOwners
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
 from convolver.signature.data_objects import KINDS
 from convolver.tracing.definitions import Definitions
 
-HEAP, SYMBOL, STACK, MAPPING, FILE, ALLOCATOR = range(1, 7)
-NO_MODULE = 0xFFFFFFFF
+NO_MODULE: int = lib.CV_WIRE_NO_MODULE
+SYMBOL: int = lib.CV_WIRE_SYMBOL
 FIELDS: dict[str, Callable[[Any], Any]] = {
     "object": int,
     **dict.fromkeys(("label", "kind", "name", "function", "file"), str),
@@ -26,7 +27,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("offset", "thread", "size_bytes", "places", "placed_bytes", "peak_bytes"), int),
 }
 """What is known of a data object (docs/formats/data_objects.md)."""
-KEPT = (HEAP, STACK, MAPPING)
+KEPT = (lib.CV_WIRE_HEAP, lib.CV_WIRE_STACK, lib.CV_WIRE_MAPPING)
 """Kinds that are listed even where no reference was recorded; symbols are too many for that."""
 
 

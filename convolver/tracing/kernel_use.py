@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from convolver._native.enums import enum_names
 from convolver._native.trace_decoder import PAGES_KNOWN, SYSTEM, SYSTEM_CALL
 from convolver.tracing.system_call_names import system_call_name
 
-TARGETS = ("", "file", "pipe", "socket", "null", "other")
+TARGETS = ("", *enum_names("cv_wire_target", "CV_WIRE_TO_")[1:-1])
 """What a call that moves bytes has as its first argument, by ``enum cv_wire_target``."""
 
 OF_THE_VDSO = frozenset(("clock_gettime", "gettimeofday", "time", "getcpu"))

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from convolver._native import trace_decoder as native
+from convolver._native._core import lib
 from convolver._native.trace_decoder import Decoder
 from convolver.child_processes import signal_name
 from convolver.errors import FormatError, TracerError
@@ -38,7 +39,7 @@ PIPE_BYTES = 1 << 20
 STEP_MILLISECONDS = 200
 GRACE_SECONDS = 5.0
 """How long an interrupted program may take to end before it is killed."""
-EXITED, SIGNALED, EXECED = 0, 1, 2
+EXITED, SIGNALED, EXECED = lib.CV_WIRE_EXITED, lib.CV_WIRE_SIGNALED, lib.CV_WIRE_EXECED
 UNKNOWN_INSTRUCTION = "Valgrind does not know the instruction"
 """What the reason says of a program that SIGILL killed under Valgrind alone."""
 

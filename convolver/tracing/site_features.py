@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from convolver._native.trace_decoder import Decoder
 from convolver.signature.block_columns import PATTERNS
 from convolver.signature.features import line_shares
-from convolver.tracing.definitions import STORE
+from convolver.tracing.definitions import DEPENDENT, STORE
 
 LINE_BYTES = 64
-DEPENDENT = 4
-"""Flag of a site (``CV_WIRE_DEPENDENT``) whose address comes from a value loaded shortly before."""
 
 
 def distinct_lines(registers: NDArray[np.uint8]) -> int:

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from convolver._native._core import lib
 from convolver._native.trace_decoder import Decoder, TracePayloads
 from convolver.tracing.sampling import COARSEST_SETS, STRETCH, SamplingPlan
 
 CHUNK_BYTES = 1 << 20
-_HEAD = 9 << 2 | 2
+_HEAD = lib.CV_WIRE_UNIT << 2 | 2
 """First byte of a record of kind ``CV_WIRE_UNIT``."""
-_WARM, _STRETCH, _GAPS_SHIFT = 1, 2, 2
-"""``enum cv_wire_unit``."""
+_WARM, _STRETCH, _GAPS_SHIFT = lib.CV_WIRE_UNIT_WARM, lib.CV_WIRE_UNIT_STRETCH, lib.CV_WIRE_UNIT_GAPS_SHIFT
 WARM_INTERVALS = STRETCH // 2
 """Of a stretch after a gap, that are not counted."""
 BURST_SHARE = 2 / 3

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from convolver._native.thread_replay import CLASS_RECORD, MOST_RECORDS, NAME_RECORD, RECORD
 from convolver.errors import FormatError
 
-THREAD_START = 1
-"""A kind of record (``enum cv_thread_event``)."""
 PIECE = 1 << 26
 """Bytes of a chunk's content: a whole log may be longer than a chunk may be."""
 _LOOKED_AT = 1 << 16

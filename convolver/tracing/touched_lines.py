@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convolver._native._core import lib
 from convolver._native.trace_decoder import WINDOW, Batch
 from convolver.tracing.definitions import ATOMIC, STORE
 from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
-from convolver.tracing.thread_log import THREAD_START
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,7 +93,7 @@ def _piece(parts: Sequence[Batch]) -> pl.DataFrame:
 def _serials(records: Any) -> dict[int, list[int]]:
     """Return the threads that each number in the stream stood for: numbers of ended threads are used again."""
     found = {1: [0]}
-    for record in records[records["kind"] == THREAD_START]:
+    for record in records[records["kind"] == lib.CV_THREAD_START]:
         serial, number = int(record["thread"]), int(record["argument"]) >> 1
         found.setdefault(number or serial + 1, []).append(serial)  # traces before 2026-11-28 have no numbers
     return found

@@ -9,27 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cv_mpi_events.h"
 #include "cv_status.h"
-
-enum cv_replay_kind {
-    CV_REPLAY_NOOP = 0,
-    CV_REPLAY_BURST = 1,
-    CV_REPLAY_SEND = 2,
-    CV_REPLAY_RECV = 3,
-    CV_REPLAY_IRECV = 4,
-    CV_REPLAY_WAIT = 5,
-    CV_REPLAY_COLLECTIVE = 6,
-    CV_REPLAY_EVENT = 7,
-    CV_REPLAY_GPU = 8,
-    CV_REPLAY_SEND_WAIT = 9 /* for an immediate send, of which it repeats partner, tag, bytes and flags; Dimemas has none */
-};
-
-enum cv_replay_send_flags { CV_REPLAY_RENDEZVOUS = 1, CV_REPLAY_IMMEDIATE = 2 };
-
-enum cv_replay_sync { CV_REPLAY_NONBLOCKING = 0, CV_REPLAY_BLOCKING = 1, CV_REPLAY_WAIT_NONBLOCKING = 2, CV_REPLAY_ROOT_SYNC = 3 };
-
-#define CV_REPLAY_OPS 16
-#define CV_REPLAY_OP_REDUCE 10
 
 /* Events of all ranks as columns, rank after rank. The arrays belong to the caller and must outlive the handle. */
 typedef struct {
@@ -38,7 +19,7 @@ typedef struct {
     const int64_t *first;   /* ranks + 1: record range of each rank */
     const uint8_t *kind;    /* enum cv_replay_kind */
     const uint8_t *flags;   /* send: flags; collective: enum cv_replay_sync */
-    const uint8_t *op;      /* collective: operation number of the .dim format */
+    const uint8_t *op;      /* collective: enum cv_mpi_op */
     const int32_t *partner; /* destination or source task; collective: root flag (Reduce: root task) */
     const int32_t *tag;
     const int32_t *comm;         /* index of the communicator */
@@ -96,6 +77,7 @@ enum cv_replay_size {
 #define CV_REPLAY_NEVER (-2)
 #define CV_REPLAY_QUIRK_ANY_COLLECTIVE_WAIT 1 /* a wait is satisfied by any finished non-blocking collective of the task */
 
+#define CV_REPLAY_TOPOLOGY_LEVELS 16
 enum cv_replay_topology { CV_REPLAY_FLAT = 0, CV_REPLAY_TORUS = 1, CV_REPLAY_FAT_TREE = 2 };
 
 /* The network; arrays are per node unless said otherwise. 0 links or buses: unlimited; bandwidth 0: instantaneous. */
@@ -112,7 +94,7 @@ typedef struct {
     const int32_t *in_inter;
     const int32_t *out_inter;
     const int32_t *node_of_rank; /* one a rank */
-    const uint8_t *collectives;  /* CV_REPLAY_OPS x (fan-in model, size rule, fan-out model, size rule) */
+    const uint8_t *collectives;  /* CV_OPS x (fan-in model, size rule, fan-out model, size rule) */
     int64_t rendezvous_bytes;    /* >= 0: messages of at least so many bytes; or CV_REPLAY_TRUST_TRACE, CV_REPLAY_NEVER */
     double wire_latency;         /* from the end of the transfer to the arrival; Dimemas: 0 */
     double gap;                  /* links and bus are held at least so long (LogGP's g); Dimemas: 0 */

@@ -1,11 +1,6 @@
 /* Collectives, blocking and not. Sizes: sent is what this task gives to the operation, received what it gets. */
+#include "cv_mpi_events.h"
 #include "recorder.h"
-
-/* Numbers of the .dim format. */
-/* clang-format off */
-enum { BARRIER = 0, BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, REDUCE, ALLREDUCE,
-       REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN, ALLTOALLW };
-/* clang-format on */
 
 int cvm_peers(MPI_Comm comm) { return cvm_comm_size(cvm_comm(comm)); }
 
@@ -62,26 +57,26 @@ static bool is_root(MPI_Comm comm, int root)
 
 /* Both forms of a collective: P parameters, A arguments, C communicator, ROOT root or -1, SENT and RECEIVED bytes. MPI_IN_PLACE as
  * send buffer means that the receive side says what is sent. */
-#define BOTH(NAME, OP, P, A, C, ROOT, SENT, RECEIVED)                 \
-    int MPI_##NAME(UNPACK P)                                          \
-    {                                                                 \
-        cvm_scope s = cvm_enter();                                    \
-        int result = PMPI_##NAME(UNPACK A);                           \
-        cvm_leave(&s);                                                \
-        if (s.outer)                                                  \
-            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, NULL);    \
-        cvm_close(&s);                                                \
-        return result;                                                \
-    }                                                                 \
-    int MPI_I##NAME(UNPACK P, MPI_Request *request)                   \
-    {                                                                 \
-        cvm_scope s = cvm_enter();                                    \
-        int result = PMPI_I##NAME(UNPACK A, request);                 \
-        cvm_leave(&s);                                                \
-        if (s.outer)                                                  \
-            cvm_collective(&s, OP, C, ROOT, SENT, RECEIVED, request); \
-        cvm_close(&s);                                                \
-        return result;                                                \
+#define BOTH(NAME, OP, P, A, C, ROOT, SENT, RECEIVED)                         \
+    int MPI_##NAME(UNPACK P)                                                  \
+    {                                                                         \
+        cvm_scope s = cvm_enter();                                            \
+        int result = PMPI_##NAME(UNPACK A);                                   \
+        cvm_leave(&s);                                                        \
+        if (s.outer)                                                          \
+            cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, NULL);    \
+        cvm_close(&s);                                                        \
+        return result;                                                        \
+    }                                                                         \
+    int MPI_I##NAME(UNPACK P, MPI_Request *request)                           \
+    {                                                                         \
+        cvm_scope s = cvm_enter();                                            \
+        int result = PMPI_I##NAME(UNPACK A, request);                         \
+        cvm_leave(&s);                                                        \
+        if (s.outer)                                                          \
+            cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, request); \
+        cvm_close(&s);                                                        \
+        return result;                                                        \
     }
 
 /* The non-blocking names keep MPI's spelling: MPI_Ibcast, not MPI_IBcast. */

@@ -12,6 +12,7 @@ def copy_interposer(target: Path) -> str:
     """Copy the sources into ``target/mpi`` and return what was done."""
     folder = target / "mpi"
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(SOURCE.parent / "include" / "cv_mpi_events.h", folder)
     for path in [*sorted(SOURCE.glob("*.[ch]")), *sorted(SOURCE.glob("*/*.[ch]"))]:
         to = folder / path.relative_to(SOURCE)
         to.parent.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "cv_mpi_events.h"
 #include "recorder.h"
 
 typedef MPI_Fint fint;
@@ -272,18 +273,18 @@ void F(waitany)(fint *n, fint *q, fint *index, fint *status, fint *error)
     free_room(&m, m.few);
 }
 
-/* --- collectives: numbers of the .dim format ------------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------------- */
 
-#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)              \
-    void F(NAME) P                                                       \
-    {                                                                    \
-        REAL(NAME)                                                       \
-        cvm_scope s = cvm_enter();                                       \
-        real A;                                                          \
-        cvm_leave(&s);                                                   \
-        if (s.outer)                                                     \
-            cvm_collective(&s, OP, COMM(C), ROOT, SENT, RECEIVED, NULL); \
-        cvm_close(&s);                                                   \
+#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)                      \
+    void F(NAME) P                                                               \
+    {                                                                            \
+        REAL(NAME)                                                               \
+        cvm_scope s = cvm_enter();                                               \
+        real A;                                                                  \
+        cvm_leave(&s);                                                           \
+        if (s.outer)                                                             \
+            cvm_collective(&s, CV_OP_##OP, COMM(C), ROOT, SENT, RECEIVED, NULL); \
+        cvm_close(&s);                                                           \
     }
 
 static bool is_root(const fint *comm, const fint *root)
@@ -296,48 +297,50 @@ static bool is_root(const fint *comm, const fint *root)
 #define SIZE(n, t) cvm_bytes(*(n), TYPE(t))
 #define PEERS cvm_peers(COMM(c))
 
-COLLECTIVE(barrier, (fint * c, fint *error), (c, error), 0, c, -1, 0, 0)
-COLLECTIVE(bcast, (void *b, fint *n, fint *t, fint *root, fint *c, fint *error), (b, n, t, root, c, error), 1, c, *root,
+COLLECTIVE(barrier, (fint * c, fint *error), (c, error), BARRIER, c, -1, 0, 0)
+COLLECTIVE(bcast, (void *b, fint *n, fint *t, fint *root, fint *c, fint *error), (b, n, t, root, c, error), BCAST, c, *root,
            is_root(c, root) ? SIZE(n, t) : 0, SIZE(n, t))
 COLLECTIVE(gather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, root, c, error), 2, c, *root, SIZE(sn, st), is_root(c, root) ? SIZE(rn, rt) * PEERS : 0)
+           (sb, sn, st, rb, rn, rt, root, c, error), GATHER, c, *root, SIZE(sn, st), is_root(c, root) ? SIZE(rn, rt) * PEERS : 0)
 COLLECTIVE(gatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, at, rt, root, c, error), 3, c, *root, SIZE(sn, st), is_root(c, root) ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
+           (sb, sn, st, rb, rn, at, rt, root, c, error), GATHERV, c, *root, SIZE(sn, st),
+           is_root(c, root) ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
 COLLECTIVE(scatter, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, root, c, error), 4, c, *root, is_root(c, root) ? SIZE(sn, st) * PEERS : 0, SIZE(rn, rt))
+           (sb, sn, st, rb, rn, rt, root, c, error), SCATTER, c, *root, is_root(c, root) ? SIZE(sn, st) * PEERS : 0, SIZE(rn, rt))
 COLLECTIVE(scatterv, (void *sb, fint *sn, fint *at, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, at, st, rb, rn, rt, root, c, error), 5, c, *root, is_root(c, root) ? cvm_sum(sn, TYPE(st), PEERS) : 0, SIZE(rn, rt))
+           (sb, sn, at, st, rb, rn, rt, root, c, error), SCATTERV, c, *root, is_root(c, root) ? cvm_sum(sn, TYPE(st), PEERS) : 0,
+           SIZE(rn, rt))
 COLLECTIVE(allgather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, c, error), 6, c, -1, SIZE(rn, rt), SIZE(rn, rt) * PEERS)
+           (sb, sn, st, rb, rn, rt, c, error), ALLGATHER, c, -1, SIZE(rn, rt), SIZE(rn, rt) * PEERS)
 COLLECTIVE(allgatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *c, fint *error),
-           (sb, sn, st, rb, rn, at, rt, c, error), 7, c, -1, SIZE(sn, st), cvm_sum(rn, TYPE(rt), PEERS))
+           (sb, sn, st, rb, rn, at, rt, c, error), ALLGATHERV, c, -1, SIZE(sn, st), cvm_sum(rn, TYPE(rt), PEERS))
 COLLECTIVE(alltoall, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error), (sb, sn, st, rb, rn, rt, c, error),
            8, c, -1, SIZE(rn, rt) * PEERS, SIZE(rn, rt) * PEERS)
 COLLECTIVE(alltoallv, (void *sb, fint *sn, fint *sat, fint *st, void *rb, fint *rn, fint *rat, fint *rt, fint *c, fint *error),
-           (sb, sn, sat, st, rb, rn, rat, rt, c, error), 9, c, -1, cvm_sum(rn, TYPE(rt), PEERS), cvm_sum(rn, TYPE(rt), PEERS))
+           (sb, sn, sat, st, rb, rn, rat, rt, c, error), ALLTOALLV, c, -1, cvm_sum(rn, TYPE(rt), PEERS), cvm_sum(rn, TYPE(rt), PEERS))
 COLLECTIVE(reduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *root, fint *c, fint *error), (sb, rb, n, t, op, root, c, error),
            10, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
-COLLECTIVE(allreduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 11, c, -1,
-           SIZE(n, t), SIZE(n, t))
-COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 12, c, -1,
-           cvm_sum(n, TYPE(t), PEERS), PEERS > 0 ? cvm_sum(n, TYPE(t), PEERS) / PEERS : 0)
-COLLECTIVE(scan, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), 14, c, -1,
+COLLECTIVE(allreduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), ALLREDUCE, c,
+           -1, SIZE(n, t), SIZE(n, t))
+COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error),
+           REDUCE_SCATTER, c, -1, cvm_sum(n, TYPE(t), PEERS), PEERS > 0 ? cvm_sum(n, TYPE(t), PEERS) / PEERS : 0)
+COLLECTIVE(scan, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), SCAN, c, -1,
            SIZE(n, t), SIZE(n, t))
 
 /* --- communicators --------------------------------------------------------------------------------------------------------------- */
 
-#define MAKE(NAME, P, A)                                    \
-    void F(NAME) P                                          \
-    {                                                       \
-        REAL(NAME)                                          \
-        cvm_scope s = cvm_enter();                          \
-        real A;                                             \
-        cvm_leave(&s);                                      \
-        if (s.outer) {                                      \
-            cvm_collective(&s, 0, COMM(c), -1, 0, 0, NULL); \
-            cvm_comm_new(&s, COMM(made), COMM(c));          \
-        }                                                   \
-        cvm_close(&s);                                      \
+#define MAKE(NAME, P, A)                                                \
+    void F(NAME) P                                                      \
+    {                                                                   \
+        REAL(NAME)                                                      \
+        cvm_scope s = cvm_enter();                                      \
+        real A;                                                         \
+        cvm_leave(&s);                                                  \
+        if (s.outer) {                                                  \
+            cvm_collective(&s, CV_OP_BARRIER, COMM(c), -1, 0, 0, NULL); \
+            cvm_comm_new(&s, COMM(made), COMM(c));                      \
+        }                                                               \
+        cvm_close(&s);                                                  \
     }
 MAKE(comm_dup, (fint * c, fint *made, fint *error), (c, made, error))
 MAKE(comm_split, (fint * c, fint *color, fint *key, fint *made, fint *error), (c, color, key, made, error))

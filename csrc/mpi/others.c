@@ -1,9 +1,8 @@
 /* Start and end, communicators, and what is only seen from outside: one-sided operations. */
 #include <stdlib.h>
 
+#include "cv_mpi_events.h"
 #include "recorder.h"
-
-enum { BARRIER = 0 };
 
 int MPI_Init(int *argc, char ***argv)
 {
@@ -32,19 +31,19 @@ int MPI_Abort(MPI_Comm comm, int code)
 }
 
 /* A communicator is made by its parent's members together: the replay takes that as a barrier. */
-#define MAKE(NAME, P, A, PARENT, TOGETHER)                           \
-    int MPI_##NAME P                                                 \
-    {                                                                \
-        cvm_scope s = cvm_enter();                                   \
-        int result = PMPI_##NAME A;                                  \
-        cvm_leave(&s);                                               \
-        if (s.outer) {                                               \
-            if (TOGETHER)                                            \
-                cvm_collective(&s, BARRIER, PARENT, -1, 0, 0, NULL); \
-            cvm_comm_new(&s, *made, PARENT);                         \
-        }                                                            \
-        cvm_close(&s);                                               \
-        return result;                                               \
+#define MAKE(NAME, P, A, PARENT, TOGETHER)                                 \
+    int MPI_##NAME P                                                       \
+    {                                                                      \
+        cvm_scope s = cvm_enter();                                         \
+        int result = PMPI_##NAME A;                                        \
+        cvm_leave(&s);                                                     \
+        if (s.outer) {                                                     \
+            if (TOGETHER)                                                  \
+                cvm_collective(&s, CV_OP_BARRIER, PARENT, -1, 0, 0, NULL); \
+            cvm_comm_new(&s, *made, PARENT);                               \
+        }                                                                  \
+        cvm_close(&s);                                                     \
+        return result;                                                     \
     }
 
 MAKE(Comm_dup, (MPI_Comm c, MPI_Comm *made), (c, made), c, true)

@@ -141,11 +141,11 @@ static enum cv_dim_error collective_fields(const field *f, int fields, cv_dim_co
     for (int k = 0; k < fields - 3; k++)
         if (!parse_integer(f[3 + k], &v[k]))
             return CV_DIM_NUMBER;
-    if (v[0] < 0 || v[0] >= CV_REPLAY_OPS)
+    if (v[0] < 0 || v[0] >= CV_OPS)
         return CV_DIM_OP;
     if (!find_comm(c, v[1], &c->comm[i]))
         return CV_DIM_COMM;
-    bool reduce = v[0] == CV_REPLAY_OP_REDUCE;
+    bool reduce = v[0] == CV_OP_REDUCE;
     if (v[2] < 0 || (reduce && v[2] >= c->tasks))
         return CV_DIM_TASK;
     if (v[4] < 0 || v[5] < 0 || v[2] > INT32_MAX)

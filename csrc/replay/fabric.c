@@ -40,12 +40,11 @@ static bool torus(fabric *f, uint64_t at, uint64_t to, visitor *visit)
     return true;
 }
 
-enum { MOST_LEVELS = 16 };
-
 static bool fat_tree(fabric *f, uint64_t from, uint64_t to, visitor *visit)
 {
     const cv_replay_network *net = f->net;
-    uint64_t first[MOST_LEVELS], below[MOST_LEVELS], copies[MOST_LEVELS], parent[MOST_LEVELS], offset = 0, nodes = 1;
+    uint64_t first[CV_REPLAY_TOPOLOGY_LEVELS], below[CV_REPLAY_TOPOLOGY_LEVELS], copies[CV_REPLAY_TOPOLOGY_LEVELS],
+        parent[CV_REPLAY_TOPOLOGY_LEVELS], offset = 0, nodes = 1;
     uint32_t top = 0;
     for (uint32_t l = 0; l < net->topology_levels; l++)
         nodes *= (uint64_t)net->topology_down[l];
@@ -60,7 +59,7 @@ static bool fat_tree(fabric *f, uint64_t from, uint64_t to, visitor *visit)
         under *= (uint64_t)net->topology_down[top];
         width *= ups;
     }
-    uint64_t copy = 0, copy_at[MOST_LEVELS];
+    uint64_t copy = 0, copy_at[CV_REPLAY_TOPOLOGY_LEVELS];
     for (uint32_t l = 0; l < top; l++) {
         uint64_t child = from / below[l] * copies[l] + copy;
         copy_at[l] = copy;
@@ -155,7 +154,7 @@ static uint64_t wires_of(const cv_replay_network *net)
 {
     uint64_t nodes = 1, wires = 0, under = 1, width = 1;
     const uint64_t most = UINT32_MAX;
-    if (net->topology_levels == 0 || net->topology_levels > MOST_LEVELS)
+    if (net->topology_levels == 0 || net->topology_levels > CV_REPLAY_TOPOLOGY_LEVELS)
         return 0;
     for (uint32_t l = 0; l < net->topology_levels; l++)
         if (net->topology_down[l] < 1 || (nodes *= (uint64_t)net->topology_down[l]) > most)

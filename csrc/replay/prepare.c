@@ -130,8 +130,8 @@ static int pack_collective(builder *b, uint32_t rank, int64_t i, record *out)
     const cv_replay_trace *t = &b->replay->trace;
     int32_t comm = t->comm[i];
     uint8_t op = t->op[i], sync = t->flags[i];
-    if (comm < 0 || (uint32_t)comm >= t->communicators || op >= CV_REPLAY_OPS || sync > CV_REPLAY_ROOT_SYNC || t->bytes[i] < 0 ||
-        t->extra[i] < 0 || (sync == CV_REPLAY_ROOT_SYNC && op != CV_REPLAY_OP_REDUCE))
+    if (comm < 0 || (uint32_t)comm >= t->communicators || op >= CV_OPS || sync > CV_REPLAY_ROOT_SYNC || t->bytes[i] < 0 ||
+        t->extra[i] < 0 || (sync == CV_REPLAY_ROOT_SYNC && op != CV_OP_REDUCE))
         return CV_REPLAY_FAULT_KIND;
     uint32_t *posted = b->posted + (size_t)comm * CLASSES, *waited = b->waited + (size_t)comm * CLASSES;
     if (b->stamp[comm] != rank + 1) {
@@ -143,7 +143,7 @@ static int pack_collective(builder *b, uint32_t rank, int64_t i, record *out)
     }
     out->bytes = t->bytes[i];
     out->extra = t->extra[i];
-    bool reduce = op == CV_REPLAY_OP_REDUCE;
+    bool reduce = op == CV_OP_REDUCE;
     out->peer = reduce ? t->partner[i] == (int32_t)rank : t->partner[i] != 0;
     if (sync == CV_REPLAY_WAIT_NONBLOCKING) {
         if (waited[CLASS_NONBLOCKING] >= posted[CLASS_NONBLOCKING])

@@ -38,7 +38,7 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
                              t.tag, t.comm, t.bytes, t.extra, t.seconds, t.member_first, t.members};
     double latency[RANKS], rate[RANKS], ratio[RANKS];
     int32_t link[RANKS], none[RANKS], node[RANKS], cpus[RANKS];
-    uint8_t rules[4 * CV_REPLAY_OPS];
+    uint8_t rules[4 * CV_OPS];
     for (int i = 0; i < RANKS; i++) {
         latency[i] = 1e-5 * (1 + i % 2);
         rate[i] = 1e9;
@@ -114,7 +114,7 @@ static void ring(int laps, uint8_t flags, bool post_first)
             if (flags & CV_REPLAY_IMMEDIATE)
                 add(CV_REPLAY_SEND_WAIT, right, 100000, flags, 0, 0);
             add(CV_REPLAY_COLLECTIVE, 1, 4096, CV_REPLAY_BLOCKING, 11, 0);
-            add(CV_REPLAY_COLLECTIVE, 3, 4096, CV_REPLAY_ROOT_SYNC, CV_REPLAY_OP_REDUCE, 0);
+            add(CV_REPLAY_COLLECTIVE, 3, 4096, CV_REPLAY_ROOT_SYNC, CV_OP_REDUCE, 0);
             add(CV_REPLAY_COLLECTIVE, 0, 4096, CV_REPLAY_NONBLOCKING, 1, 0);
             add(CV_REPLAY_COLLECTIVE, 0, 4096, CV_REPLAY_WAIT_NONBLOCKING, 1, 0);
         }

@@ -6,6 +6,7 @@
  * i32 members (padded to 8 bytes); u64 first[ranks + 1]; records. OUT: text, "-1 ranks processors" of the fullest host, one line a mark:
  * "rank value seconds", and one line a rank with value -1 for its end. Seconds begin at a barrier of all ranks. */
 #define _GNU_SOURCE
+#include "cv_mpi_events.h"
 #include "processors.h"
 #include <fcntl.h>
 #include <mpi.h>
@@ -19,10 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BURST = 1, SEND = 2, RECV = 3, IRECV = 4, WAIT = 5, COLLECTIVE = 6, EVENT = 7, GPU = 8, SEND_WAIT = 9 };
-enum { BARRIER, BCAST, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, REDUCE, ALLREDUCE };
-enum { REDUCE_SCATTER = 12, REDUCE_SCATTER_BLOCK, SCAN, ALLTOALLW };
-enum { RENDEZVOUS = 1, IMMEDIATE = 2, LATER = 0, DONE = 2 }; /* flags of sends; of collectives: non-blocking, its wait */
 enum { POOL = 32 << 20, OPEN_SENDS = 512, WRONG_SIZE = 3 };
 
 struct record {
@@ -109,13 +106,13 @@ static void put(MPI_Request request, const struct record *r)
     if (pending_count == pending_room)
         pending = room(pending, (pending_room = pending_room ? 2 * pending_room : 64) * sizeof *pending);
     pending[pending_count++] = (struct open_request){request, r->kind, r->partner, r->tag, r->comm};
-    open_sends += r->kind == SEND;
+    open_sends += r->kind == CV_REPLAY_SEND;
 }
 
 static void finish(size_t i)
 {
     MPI_Wait(&pending[i].request, MPI_STATUS_IGNORE);
-    open_sends -= pending[i].kind == SEND;
+    open_sends -= pending[i].kind == CV_REPLAY_SEND;
     memmove(pending + i, pending + i + 1, (--pending_count - i) * sizeof *pending);
 }
 
@@ -124,7 +121,7 @@ static void wait_for(int kind, const struct record *r)
 {
     for (size_t i = 0; i < pending_count; i++)
         if (pending[i].kind == kind && pending[i].comm == r->comm &&
-            (kind == COLLECTIVE || (pending[i].partner == r->partner && pending[i].tag == r->tag))) {
+            (kind == CV_REPLAY_COLLECTIVE || (pending[i].partner == r->partner && pending[i].tag == r->tag))) {
             finish(i);
             return;
         }
@@ -133,15 +130,15 @@ static void wait_for(int kind, const struct record *r)
 static void send(const struct record *r)
 {
     MPI_Request request;
-    bool late = r->flags & RENDEZVOUS;
-    if (!(r->flags & IMMEDIATE)) {
+    bool late = r->flags & CV_REPLAY_RENDEZVOUS;
+    if (!(r->flags & CV_REPLAY_IMMEDIATE)) {
         (late ? MPI_Ssend : MPI_Send)(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD);
         return;
     }
     (late ? MPI_Issend : MPI_Isend)(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, &request);
     put(request, r);
     for (size_t i = 0; open_sends > OPEN_SENDS; i++)
-        if (pending[i].kind == SEND) {
+        if (pending[i].kind == CV_REPLAY_SEND) {
             finish(i);
             break;
         }
@@ -156,25 +153,25 @@ static void collective(const struct record *r)
     MPI_Datatype type = n % 8 ? MPI_BYTE : MPI_DOUBLE;
     MPI_Op sum = n % 8 ? MPI_BOR : MPI_SUM;
     int count = n % 8 ? n : n / 8;
-    bool later = r->flags == LATER;
+    bool later = r->flags == CV_REPLAY_NONBLOCKING;
 #define EITHER(call, icall, ...) later ? icall(__VA_ARGS__, comm, &q) : call(__VA_ARGS__, comm)
     switch (r->op) {
-    case BARRIER: later ? MPI_Ibarrier(comm, &q) : MPI_Barrier(comm); break;
-    case BCAST: EITHER(MPI_Bcast, MPI_Ibcast, a, n, MPI_BYTE, root); break;
-    case GATHER:
-    case GATHERV: EITHER(MPI_Gather, MPI_Igather, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
-    case SCATTER:
-    case SCATTERV: EITHER(MPI_Scatter, MPI_Iscatter, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
-    case ALLGATHER:
-    case ALLGATHERV: EITHER(MPI_Allgather, MPI_Iallgather, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
-    case ALLTOALL:
-    case ALLTOALLV:
-    case ALLTOALLW: EITHER(MPI_Alltoall, MPI_Ialltoall, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
-    case REDUCE: EITHER(MPI_Reduce, MPI_Ireduce, a, b, count, type, sum, root); break;
-    case ALLREDUCE: EITHER(MPI_Allreduce, MPI_Iallreduce, a, b, count, type, sum); break;
-    case REDUCE_SCATTER:
-    case REDUCE_SCATTER_BLOCK: EITHER(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, a, b, count, type, sum); break;
-    case SCAN: EITHER(MPI_Scan, MPI_Iscan, a, b, count, type, sum); break;
+    case CV_OP_BARRIER: later ? MPI_Ibarrier(comm, &q) : MPI_Barrier(comm); break;
+    case CV_OP_BCAST: EITHER(MPI_Bcast, MPI_Ibcast, a, n, MPI_BYTE, root); break;
+    case CV_OP_GATHER:
+    case CV_OP_GATHERV: EITHER(MPI_Gather, MPI_Igather, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case CV_OP_SCATTER:
+    case CV_OP_SCATTERV: EITHER(MPI_Scatter, MPI_Iscatter, a, n, MPI_BYTE, b, n, MPI_BYTE, root); break;
+    case CV_OP_ALLGATHER:
+    case CV_OP_ALLGATHERV: EITHER(MPI_Allgather, MPI_Iallgather, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case CV_OP_ALLTOALL:
+    case CV_OP_ALLTOALLV:
+    case CV_OP_ALLTOALLW: EITHER(MPI_Alltoall, MPI_Ialltoall, a, n, MPI_BYTE, b, n, MPI_BYTE); break;
+    case CV_OP_REDUCE: EITHER(MPI_Reduce, MPI_Ireduce, a, b, count, type, sum, root); break;
+    case CV_OP_ALLREDUCE: EITHER(MPI_Allreduce, MPI_Iallreduce, a, b, count, type, sum); break;
+    case CV_OP_REDUCE_SCATTER:
+    case CV_OP_REDUCE_SCATTER_BLOCK: EITHER(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, a, b, count, type, sum); break;
+    case CV_OP_SCAN: EITHER(MPI_Scan, MPI_Iscan, a, b, count, type, sum); break;
     default: fail("unknown collective operation");
     }
 #undef EITHER
@@ -186,19 +183,19 @@ static void perform(const struct record *r)
 {
     MPI_Request request;
     switch (r->kind) {
-    case BURST:
-    case GPU: turn((uint64_t)(r->seconds * turns_a_second)); break;
-    case SEND: send(r); break;
-    case RECV: MPI_Recv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); break;
-    case IRECV:
+    case CV_REPLAY_BURST:
+    case CV_REPLAY_GPU: turn((uint64_t)(r->seconds * turns_a_second)); break;
+    case CV_REPLAY_SEND: send(r); break;
+    case CV_REPLAY_RECV: MPI_Recv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); break;
+    case CV_REPLAY_IRECV:
         MPI_Irecv(buffer(r->bytes), (int)r->bytes, MPI_BYTE, r->partner, r->tag, MPI_COMM_WORLD, &request);
         put(request, r);
         break;
-    case WAIT: wait_for(IRECV, r); break;
-    case SEND_WAIT: wait_for(SEND, r); break;
-    case COLLECTIVE:
-        if (r->flags == DONE)
-            wait_for(COLLECTIVE, r);
+    case CV_REPLAY_WAIT: wait_for(CV_REPLAY_IRECV, r); break;
+    case CV_REPLAY_SEND_WAIT: wait_for(CV_REPLAY_SEND, r); break;
+    case CV_REPLAY_COLLECTIVE:
+        if (r->flags == CV_REPLAY_WAIT_NONBLOCKING)
+            wait_for(CV_REPLAY_COLLECTIVE, r);
         else
             collective(r);
         break;
@@ -228,9 +225,9 @@ static void make_buffers(const struct record *r, uint64_t count, int size)
     size_t message = 0, part = 64;
     for (uint64_t i = 0; i < count; i++) {
         size_t bytes = (size_t)(r[i].bytes > 0 ? r[i].bytes : 0);
-        if (r[i].kind == COLLECTIVE)
+        if (r[i].kind == CV_REPLAY_COLLECTIVE)
             part = bytes * (size_t)size > part ? bytes * (size_t)size : part;
-        else if (r[i].kind != EVENT)
+        else if (r[i].kind != CV_REPLAY_EVENT)
             message = bytes > message ? bytes : message;
     }
     pool_bytes = 8 * message + 64 > POOL ? 8 * message + 64 : POOL;
@@ -292,7 +289,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     double begin = MPI_Wtime();
     for (uint64_t i = 0; i < count; i++) {
-        if (r[i].kind == EVENT) {
+        if (r[i].kind == CV_REPLAY_EVENT) {
             values[marks] = r[i].bytes;
             seconds[marks++] = MPI_Wtime() - begin;
         } else {

@@ -11,7 +11,7 @@ static void replay(cv_dim_columns *c, int64_t rendezvous)
     int64_t first[RANKS + 1] = {0}, members_first[] = {0, RANKS, RANKS + 1};
     int32_t members[] = {0, 1, 2, 1}, nodes[] = {0, 1, 1}, links[] = {1, 1, 1}, none[RANKS] = {0};
     double latency[] = {1e-6, 1e-6, 0}, rate[] = {1e9, 1e9, 0};
-    uint8_t rules[4 * CV_REPLAY_OPS];
+    uint8_t rules[4 * CV_OPS];
     size_t count = 0;
     for (; count < c->count && (!count || c->task[count] >= c->task[count - 1]); count++)
         first[c->task[count] + 1] = (int64_t)count + 1;

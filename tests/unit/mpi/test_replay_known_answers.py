@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from convolver._native._core import ffi, lib
 
 from convolver.errors import FormatError, ReplayError, UsageError
 from convolver.mpi.cfg import Configuration, Nodes
@@ -234,11 +233,3 @@ def test_ratios_that_do_not_fit_are_refused():
         replay(pair(), machine(), np.ones(3))
     with pytest.raises(UsageError, match="negative"):
         replay(pair(), machine(), -1.0)
-
-
-def test_events_are_numbered_as_the_replay_core_numbers_them():
-    assert {f"CV_REPLAY_{kind.name}": kind for kind in EventKind} == ffi.typeof("enum cv_replay_kind").relements
-    syncs = ffi.typeof("enum cv_replay_sync").relements
-    assert [name.split("_")[2] for name in sorted(syncs, key=syncs.get)] == [sync.name for sync in sorted(Sync)]
-    assert (RENDEZVOUS, IMMEDIATE) == (lib.CV_REPLAY_RENDEZVOUS, lib.CV_REPLAY_IMMEDIATE)
-    assert (len(Op), Op.REDUCE) == (lib.CV_REPLAY_OPS, lib.CV_REPLAY_OP_REDUCE)
