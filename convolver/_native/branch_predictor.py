@@ -19,7 +19,6 @@ INDIRECT_JUMP: int = lib.CV_END_INDIRECT_JUMP
 INDIRECT_CALL: int = lib.CV_END_INDIRECT_CALL
 RETURN: int = lib.CV_END_RETURN
 REPEAT: int = lib.CV_END_REPEAT
-OTHER: int = lib.CV_END_OTHER
 INDIRECT = (INDIRECT_JUMP, INDIRECT_CALL, RETURN)
 """Kinds of ends whose target is not in the code."""
 

@@ -13,39 +13,17 @@ from convolver._native.layouts import layout
 from convolver._native.path_builder import PathWindow
 from convolver._native.status import check
 
-LOAD: int = lib.CV_CORE_LOAD
-STORE: int = lib.CV_CORE_STORE
-FUSED: int = lib.CV_CORE_FUSED
-NO_PORT: int = lib.CV_CORE_NO_PORT
-FOLDED: int = lib.CV_CORE_FOLDED
-VECTOR: int = lib.CV_CORE_VECTOR
-PLAIN: int = lib.CV_CORE_PLAIN
-ELEMENTS: int = lib.CV_CORE_ELEMENTS
-SERIAL: int = lib.CV_CORE_SERIAL
-LOCKED: int = lib.CV_CORE_LOCKED
-REPEATED: int = lib.CV_CORE_REPEATED
-RETURN: int = lib.CV_CORE_RETURN
-NEW_LINE: int = lib.CV_CORE_NEW_LINE
-NEW_END: int = lib.CV_CORE_NEW_END
-MOVED: int = lib.CV_CORE_MOVED
-CALL: int = lib.CV_CORE_CALL
-PREFETCH: int = lib.CV_CORE_PREFETCH
-COMPOUND: int = lib.CV_CORE_COMPOUND
-INTEGER_RESULT: int = lib.CV_CORE_INTEGER_RESULT
-VECTOR_RESULT: int = lib.CV_CORE_VECTOR_RESULT
-FLAG_RESULT: int = lib.CV_CORE_FLAG_RESULT
-REGISTERS: int = lib.CV_CORE_REGISTERS
-STACK_POINTER: int = lib.CV_CORE_STACK_POINTER
-READS: int = lib.CV_CORE_READS
-ADDRESSES: int = lib.CV_CORE_ADDRESSES
-WRITES: int = lib.CV_CORE_WRITES
-PORTS: int = lib.CV_CORE_PORTS
 CAUSES: int = lib.CV_CORE_CAUSES
 WIDTH_CAUSE: int = lib.CV_CAUSE_WIDTH
 DEPENDENT_CAUSE: int = lib.CV_CAUSE_DEPENDENT
 SECOND_LEVEL: int = lib.CV_CAUSE_LEVELS
 FIRST_PORT: int = lib.CV_CAUSE_PORTS
 OP = layout("cv_core_op")
+
+
+def __getattr__(name: str) -> int:
+    """Return a number of ``cv_core.h`` by its name without ``CV_CORE_``: flags of operations, the room of their lists."""
+    return int(getattr(lib, f"CV_CORE_{name}"))
 
 
 class PortClass(NamedTuple):

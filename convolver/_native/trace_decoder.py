@@ -21,7 +21,6 @@ from convolver.errors import ConvolverError, FormatError
 WINDOW: int = lib.CV_BATCH_WINDOW
 SETS: int = lib.CV_BATCH_SETS
 END: int = lib.CV_PUMP_END
-FULL: int = lib.CV_PUMP_FULL
 SLICE_MILLISECONDS = 50
 """Longest time that decoding a recorded chunk stays in the C core."""
 REGISTERS: int = lib.CV_TRACE_HLL_REGISTERS

@@ -173,9 +173,7 @@ def _error(ranks: list[RankBursts]) -> float:
     return float(np.hypot(base, target))
 
 
-def burst_cpu_ratios(
-    folder: str | Path, times: Times, *, clusters: int = CLUSTERS, seed: int = 0, progress: Progress = SILENT
-) -> BurstRatios:
+def burst_cpu_ratios(folder: str | Path, times: Times, *, clusters: int = CLUSTERS, progress: Progress = SILENT) -> BurstRatios:
     """Join a recording (``convolver mpi trace --signature``) with block times; ``times`` gives those of a rank's trace.
 
     Bursts with the same mix of blocks form a cluster and share its ratio, base time / target time. Bursts that no count covers,
@@ -200,7 +198,7 @@ def burst_cpu_ratios(
     progress.finish()
     ranks = [one for one, _ in read]
     base, target = (np.concatenate(side) for side in zip(*(one.seconds() for one in ranks), strict=True))
-    labels = cluster_bursts(_mixes(ranks, MIX_BLOCKS), clusters, seed=seed)
+    labels = cluster_bursts(_mixes(ranks, MIX_BLOCKS), clusters)
     rows = _by_cluster(labels, base, target)
     renumber = {row.pop("label"): row["cluster"] for row in rows}
     numbers = np.array([renumber[int(label)] for label in labels] or [-1], np.int64)

@@ -19,7 +19,7 @@ def _group_record(group: Nodes) -> str:
     )
 
 
-def format_cfg(config: Configuration, *, trace: str = "") -> str:
+def format_cfg(config: Configuration) -> str:
     """Return a configuration as the text of a .cfg file (its collectives go into a file of their own)."""
     lines = [
         "#DIMEMAS_CONFIGURATION",
@@ -33,20 +33,20 @@ def format_cfg(config: Configuration, *, trace: str = "") -> str:
     else:
         nodes = ", ".join(map(str, config.mapping))
         count = len(config.mapping)
-        lines.append(f'"mapping information" {{"{trace}", {count}, [{count}] {{{nodes}}}}};;')
+        lines.append(f'"mapping information" {{"", {count}, [{count}] {{{nodes}}}}};;')
     lines.append(f'"configuration files" {{"", "", "{config.comms_file}", ""}};;')
     lines += [f'"modules information" {{{kind}, {value}, {ratio!r}}};;' for kind, value, ratio in config.modules]
     lines.append('"file system parameters" {0.0, 0.0, 8.0, 0, 1.0};;')
     return "\n".join(lines) + "\n"
 
 
-def write_cfg(config: Configuration, path: str | Path, *, trace: str = "") -> None:
+def write_cfg(config: Configuration, path: str | Path) -> None:
     """Write a configuration, and beside it the collectives file where it has rules (``comms_file`` or NAME.collectives)."""
     target = Path(path)
     if config.collectives:
         config = replace(config, comms_file=config.comms_file or f"{target.stem}.collectives")
         write_collectives(config.collectives, target.parent / config.comms_file)
-    save_text(target, format_cfg(config, trace=trace))
+    save_text(target, format_cfg(config))
 
 
 def write_collectives(rules: dict[int, tuple[int, int, int, int]], path: str | Path) -> None:

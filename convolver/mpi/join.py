@@ -87,7 +87,7 @@ def predict_run(
     )
 
 
-def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) -> NDArray[np.int64]:
+def cluster_bursts(mixes: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
     """Group bursts that execute blocks in the same proportions; return a label for each.
 
     ``mixes`` (bursts x blocks) counts the executions of each block in each burst; only proportions matter. K-means on the
@@ -102,5 +102,5 @@ def cluster_bursts(mixes: NDArray[np.float64], clusters: int, *, seed: int = 0) 
     distinct, inverse = np.unique(np.round(shares, 12), axis=0, return_inverse=True)
     if len(distinct) <= clusters:
         return np.asarray(inverse.reshape(-1), np.int64)
-    _, labels = kmeans2(shares, clusters, minit="++", seed=seed)
+    _, labels = kmeans2(shares, clusters, minit="++", seed=0)
     return np.asarray(labels, np.int64)

@@ -32,10 +32,10 @@ def block_label(row: Mapping[str, Any]) -> str:
     return f"{shorten(row['function'] or '?', 22)}  {shorten(place(row), 22)}"
 
 
-def command_label(command: Sequence[str] | None, otherwise: str = "the program") -> str:
+def command_label(command: Sequence[str] | None) -> str:
     """Return a traced command with the folder of its program left out."""
     words = [str(word) for word in command or []]
-    return shorten(" ".join([Path(words[0]).name, *words[1:]]), 40) if words else otherwise
+    return shorten(" ".join([Path(words[0]).name, *words[1:]]), 40) if words else "the program"
 
 
 def machine_label(name: str, projected: bool) -> str:

@@ -15,9 +15,8 @@ from convolver.plotting.style import Look
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MACHINE, TIMES, SIGNATURE, HITS, ANALYSIS, PREDICTION, TIMELINE, MODEL = (
-    f"convolver.{name}"
-    for name in ("machine", "block_times", "signature", "hit_rates", "analysis", "prediction", "timeline", "model")
+MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
+    f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")
 )
 Inputs = Mapping[str, Sequence[Any]]
 
@@ -39,7 +38,6 @@ class Options:
 class View:
     """A picture: ``needs`` says how many artifacts of each schema it takes (least, most; None: any number)."""
 
-    title: str
     needs: Mapping[str, tuple[int, int | None]]
     draw: Callable[[Inputs, Look, Options], Figure]
 
@@ -98,14 +96,14 @@ def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
 
 ONE, OPTIONAL = (1, 1), (0, 1)
 VIEWS: dict[str, View] = {
-    "maps": View("MAPS curves with the program's blocks on them", {MACHINE: ONE, TIMES: OPTIONAL}, _maps),
-    "roofline": View("memory roofline with the program's blocks", {MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, _roofline),
-    "blocks": View("base and target side by side, by block", {TIMES: (2, 2)}, _blocks),
-    "parity": View("predicted over measured times", {PREDICTION: (1, None)}, _parity),
-    "ranks": View("what every rank does over time", {TIMELINE: ONE}, _ranks),
-    "scaling": View("a fitted model over one feature", {MODEL: ONE}, _scaling),
-    "threads": View("elapsed time over cores", {PREDICTION: (1, None)}, _threads),
-    "misses": View("miss ratios of the simulated caches", {HITS: ONE}, _misses),
+    "maps": View({MACHINE: ONE, TIMES: OPTIONAL}, _maps),
+    "roofline": View({MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, _roofline),
+    "blocks": View({TIMES: (2, 2)}, _blocks),
+    "parity": View({PREDICTION: (1, None)}, _parity),
+    "ranks": View({TIMELINE: ONE}, _ranks),
+    "scaling": View({MODEL: ONE}, _scaling),
+    "threads": View({PREDICTION: (1, None)}, _threads),
+    "misses": View({HITS: ONE}, _misses),
 }
 
 

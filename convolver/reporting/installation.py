@@ -57,14 +57,14 @@ def _program(part: str, what_for: str, packages: str, *, needed: bool = False, n
     return Check(part, what_for, needed, True, _version_of(path, "--version") or path)
 
 
-def _module(part: str, what_for: str, extra: str, *, needed: bool = False) -> Check:
+def _module(part: str, what_for: str, extra: str) -> Check:
     if importlib.util.find_spec(part) is None:
-        return Check(part, what_for, needed, False, "not installed", f"pip install 'convolver[{extra}]'")
+        return Check(part, what_for, False, False, "not installed", f"pip install 'convolver[{extra}]'")
     try:
         version = importlib.metadata.version(part)
     except importlib.metadata.PackageNotFoundError:
         version = "version unknown"
-    return Check(part, what_for, needed, True, version)
+    return Check(part, what_for, False, True, version)
 
 
 def _tried(part: str, what_for: str, get: str, attempt: Callable[[], str]) -> Check:

@@ -90,13 +90,13 @@ def metadata(*pairs: tuple[str, Any], title: str = "", inputs: Mapping[str, str]
     return key_values(title, [*known, ("versions", f"Convolver {__version__}{ids}")])
 
 
-def about_times(times: Sequence[BlockTimes], *, title: str = "") -> Table:
+def about_times(times: Sequence[BlockTimes]) -> Table:
     """Return the metadata of block times of one program, the base first."""
     first = times[0]
     covered = coverage_words(first.coverage, first.sampled_share, first.extrapolated_share)
     pairs: list[tuple[str, Any]] = [("program", command_words(first.header.get("command"))), ("machines", machine_names(times))]
     pairs += [("rates", RATES.get(str(first.header.get("method")))), ("coverage", covered)]
-    return metadata(*pairs, title=title, inputs={"signature": str(first.inputs.get("signature", ""))})
+    return metadata(*pairs, inputs={"signature": str(first.inputs.get("signature", ""))})
 
 
 def about_program(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def sparkline(values: Sequence[float], width: int = 16) -> str:
-    """Return positive values as bars of their logarithm, the smallest value lowest; longer curves are thinned to ``width``."""
-    step = max(1, math.ceil(len(values) / width))
+def sparkline(values: Sequence[float]) -> str:
+    """Return positive values as bars of their logarithm, the smallest value lowest; longer curves are thinned to 16 bars."""
+    step = max(1, math.ceil(len(values) / 16))
     logs = [math.log(value) for value in values[::step]]
     low, high = min(logs), max(logs)
     if high - low < math.log(1.1):  # a flat curve shows no noise

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 IDENTITY = ("build_id", "offset", "length_bytes")
 """Columns that name the same block in every run of the same binaries."""
 
-TEXT = ("module", "build_id", "function", "file")
 COUNTS = (
     "executions",
     "instructions",
@@ -53,7 +52,7 @@ def block_schema() -> dict[str, pl.DataType]:
     return types
 
 
-def conform(table: pl.DataFrame, where: str = "The signature") -> pl.DataFrame:
+def conform(table: pl.DataFrame) -> pl.DataFrame:
     """Return the table with the required columns first, in their types; further columns are kept after them.
 
     Integers of another width are converted. Raises :class:`SchemaError` for a missing column, a type or a value that does not
@@ -64,25 +63,25 @@ def conform(table: pl.DataFrame, where: str = "The signature") -> pl.DataFrame:
     types = block_schema()
     missing = [name for name in types if name not in table.columns]
     if missing:
-        raise SchemaError(f"{where} misses the column{'s' * (len(missing) > 1)} {', '.join(missing)}.")
+        raise SchemaError(f"The signature misses the column{'s' * (len(missing) > 1)} {', '.join(missing)}.")
     try:
         table = table.with_columns(pl.col(name).cast(kind, strict=True) for name, kind in types.items())
     except pl.exceptions.PolarsError as error:
-        raise SchemaError(f"{where} has a column of a wrong type: {str(error).splitlines()[0]}.") from error
+        raise SchemaError(f"The signature has a column of a wrong type: {str(error).splitlines()[0]}.") from error
     rest = [name for name in table.columns if name not in types]
     table = table.select([*types, *rest])
-    _check_values(table, where)
+    _check_values(table)
     return table
 
 
-def _check_values(table: pl.DataFrame, where: str) -> None:
+def _check_values(table: pl.DataFrame) -> None:
     import polars as pl
 
     for name in block_schema():
         if table[name].null_count():
-            raise SchemaError(f"{where} has empty cells in column {name}.")
+            raise SchemaError(f"The signature has empty cells in column {name}.")
     if not (table["block"] == pl.Series(range(table.height), dtype=pl.UInt32)).all():
-        raise SchemaError(f"{where} does not number its blocks 0 to {table.height - 1} in order.")
+        raise SchemaError(f"The signature does not number its blocks 0 to {table.height - 1} in order.")
     rules = {
         "memops differ from loads + stores": pl.col("memops") != pl.col("loads") + pl.col("stores"),
         "bytes differ from load_bytes + store_bytes": pl.col("bytes") != pl.col("load_bytes") + pl.col("store_bytes"),
@@ -91,4 +90,4 @@ def _check_values(table: pl.DataFrame, where: str) -> None:
     for sentence, rule in rules.items():
         wrong = table.filter(rule)
         if wrong.height:
-            raise SchemaError(f"{where} contradicts itself in block {wrong['block'][0]}: {sentence}.")
+            raise SchemaError(f"The signature contradicts itself in block {wrong['block'][0]}: {sentence}.")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SPACE_BIT = 56
 """Address bits from here on tell processes apart; user space ends far below."""
-NO_DETAILS = Details()
 
 
 class CoreThread(NamedTuple):
@@ -123,7 +122,6 @@ def simulate_shared(
     *,
     turn: float = 1000,
     costs: Sequence[NDArray[np.float64]] | None = None,
-    details: Details = NO_DETAILS,
     progress: Progress = SILENT,
 ) -> list[HitRates]:
     """Simulate every thread of the traces on a core of its own and return the hit rates of each trace.
@@ -140,7 +138,7 @@ def simulate_shared(
     sites = [len(trace.site_blocks) for trace in traces]
     first = np.concatenate([[0], np.cumsum(sites)]).astype(int)
     used = costs if costs is not None else [np.ones(count) for count in sites]
-    simulated = DetailedMachine(target.system, details, cores=len(cores))
+    simulated = DetailedMachine(target.system, Details(), cores=len(cores))
     if any(sampled(trace.header.get("sampling")).windows == BURSTS for trace in traces):
         simulated.simulator.group_bursts()
     streams = [_Stream(traces[core.trace], core, int(first[core.trace]), used[core.trace]) for core in cores]

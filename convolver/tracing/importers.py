@@ -45,7 +45,6 @@ class Importer(NamedTuple):
 
     parse: Callable[[Path, IO[str] | None], Iterator[Event]]
     counted: bool
-    about: str
 
 
 def _bad(where: str, number: int, line: str) -> FormatError:
@@ -193,11 +192,11 @@ def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
 
 
 IMPORTERS: dict[str, Importer] = {
-    "lackey": Importer(read_lackey, True, "valgrind --tool=lackey --trace-mem=yes"),
-    "din": Importer(read_din, True, "Dinero IV's din text"),
-    "drmemtrace": Importer(read_drmemtrace, True, "text of DynamoRIO's drcachesim -simulator_type view"),
-    "csv": Importer(read_csv, False, "CSV with the columns address, size, write, pc, thread"),
-    "parquet": Importer(read_parquet, False, "Parquet with the same columns"),
+    "lackey": Importer(read_lackey, True),
+    "din": Importer(read_din, True),
+    "drmemtrace": Importer(read_drmemtrace, True),
+    "csv": Importer(read_csv, False),
+    "parquet": Importer(read_parquet, False),
 }
 _SUFFIXES = {".din": "din", ".csv": "csv", ".parquet": "parquet", ".lackey": "lackey"}
 

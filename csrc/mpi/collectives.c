@@ -55,9 +55,9 @@ static bool is_root(MPI_Comm comm, int root)
 
 #define UNPACK(...) __VA_ARGS__
 
-/* Both forms of a collective: P parameters, A arguments, C communicator, ROOT root or -1, SENT and RECEIVED bytes. MPI_IN_PLACE as
- * send buffer means that the receive side says what is sent. */
-#define BOTH(NAME, OP, P, A, C, ROOT, SENT, RECEIVED)                         \
+/* Both forms of a collective, INAME the non-blocking one: P parameters, A arguments, C communicator, ROOT root or -1, SENT and RECEIVED
+ * bytes. MPI_IN_PLACE as send buffer means that the receive side says what is sent. */
+#define BOTH(NAME, INAME, OP, P, A, C, ROOT, SENT, RECEIVED)                  \
     int MPI_##NAME(UNPACK P)                                                  \
     {                                                                         \
         cvm_scope s = cvm_enter();                                            \
@@ -68,10 +68,10 @@ static bool is_root(MPI_Comm comm, int root)
         cvm_close(&s);                                                        \
         return result;                                                        \
     }                                                                         \
-    int MPI_I##NAME(UNPACK P, MPI_Request *request)                           \
+    int MPI_##INAME(UNPACK P, MPI_Request *request)                           \
     {                                                                         \
         cvm_scope s = cvm_enter();                                            \
-        int result = PMPI_I##NAME(UNPACK A, request);                         \
+        int result = PMPI_##INAME(UNPACK A, request);                         \
         cvm_leave(&s);                                                        \
         if (s.outer)                                                          \
             cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, request); \
@@ -79,92 +79,53 @@ static bool is_root(MPI_Comm comm, int root)
         return result;                                                        \
     }
 
-/* The non-blocking names keep MPI's spelling: MPI_Ibcast, not MPI_IBcast. */
-#define MPI_IBarrier MPI_Ibarrier
-#define PMPI_IBarrier PMPI_Ibarrier
-#define MPI_IBcast MPI_Ibcast
-#define PMPI_IBcast PMPI_Ibcast
-#define MPI_IGather MPI_Igather
-#define PMPI_IGather PMPI_Igather
-#define MPI_IGatherv MPI_Igatherv
-#define PMPI_IGatherv PMPI_Igatherv
-#define MPI_IScatter MPI_Iscatter
-#define PMPI_IScatter PMPI_Iscatter
-#define MPI_IScatterv MPI_Iscatterv
-#define PMPI_IScatterv PMPI_Iscatterv
-#define MPI_IAllgather MPI_Iallgather
-#define PMPI_IAllgather PMPI_Iallgather
-#define MPI_IAllgatherv MPI_Iallgatherv
-#define PMPI_IAllgatherv PMPI_Iallgatherv
-#define MPI_IAlltoall MPI_Ialltoall
-#define PMPI_IAlltoall PMPI_Ialltoall
-#define MPI_IAlltoallv MPI_Ialltoallv
-#define PMPI_IAlltoallv PMPI_Ialltoallv
-#define MPI_IAlltoallw MPI_Ialltoallw
-#define PMPI_IAlltoallw PMPI_Ialltoallw
-#define MPI_IReduce MPI_Ireduce
-#define PMPI_IReduce PMPI_Ireduce
-#define MPI_IAllreduce MPI_Iallreduce
-#define PMPI_IAllreduce PMPI_Iallreduce
-#define MPI_IReduce_scatter MPI_Ireduce_scatter
-#define PMPI_IReduce_scatter PMPI_Ireduce_scatter
-#define MPI_IReduce_scatter_block MPI_Ireduce_scatter_block
-#define PMPI_IReduce_scatter_block PMPI_Ireduce_scatter_block
-#define MPI_IScan MPI_Iscan
-#define PMPI_IScan PMPI_Iscan
-#define MPI_IExscan MPI_Iexscan
-#define PMPI_IExscan PMPI_Iexscan
-#define MPI_INeighbor_allgather MPI_Ineighbor_allgather
-#define PMPI_INeighbor_allgather PMPI_Ineighbor_allgather
-#define MPI_INeighbor_alltoall MPI_Ineighbor_alltoall
-#define PMPI_INeighbor_alltoall PMPI_Ineighbor_alltoall
-
 typedef MPI_Datatype type_t;
 typedef MPI_Comm comm_t;
 
-BOTH(Barrier, BARRIER, (comm_t c), (c), c, -1, 0, 0)
-BOTH(Bcast, BCAST, (void *b, int n, type_t t, int root, comm_t c), (b, n, t, root, c), c, root, is_root(c, root) ? cvm_bytes(n, t) : 0,
-     cvm_bytes(n, t))
-BOTH(Gather, GATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
+BOTH(Barrier, Ibarrier, BARRIER, (comm_t c), (c), c, -1, 0, 0)
+BOTH(Bcast, Ibcast, BCAST, (void *b, int n, type_t t, int root, comm_t c), (b, n, t, root, c), c, root,
+     is_root(c, root) ? cvm_bytes(n, t) : 0, cvm_bytes(n, t))
+BOTH(Gather, Igather, GATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
      (sb, sn, st, rb, rn, rt, root, c), c, root, sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st),
      is_root(c, root) ? cvm_bytes(rn, rt) * cvm_peers(c) : 0)
-BOTH(Gatherv, GATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, int root, comm_t c),
+BOTH(Gatherv, Igatherv, GATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, int root, comm_t c),
      (sb, sn, st, rb, rn, at, rt, root, c), c, root, sb == MPI_IN_PLACE ? 0 : cvm_bytes(sn, st),
      is_root(c, root) ? cvm_sum(rn, rt, cvm_peers(c)) : 0)
-BOTH(Scatter, SCATTER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
+BOTH(Scatter, Iscatter, SCATTER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
      (sb, sn, st, rb, rn, rt, root, c), c, root, is_root(c, root) ? cvm_bytes(sn, st) * cvm_peers(c) : 0,
      rb == MPI_IN_PLACE ? cvm_bytes(sn, st) : cvm_bytes(rn, rt))
-BOTH(Scatterv, SCATTERV, (const void *sb, const int *sn, const int *at, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
+BOTH(Scatterv, Iscatterv, SCATTERV,
+     (const void *sb, const int *sn, const int *at, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
      (sb, sn, at, st, rb, rn, rt, root, c), c, root, is_root(c, root) ? cvm_sum(sn, st, cvm_peers(c)) : 0,
      rb == MPI_IN_PLACE ? 0 : cvm_bytes(rn, rt))
-BOTH(Allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c, -1,
-     sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st), cvm_bytes(rn, rt) * cvm_peers(c))
-BOTH(Allgatherv, ALLGATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, comm_t c),
+BOTH(Allgather, Iallgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
+     (sb, sn, st, rb, rn, rt, c), c, -1, sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st), cvm_bytes(rn, rt) * cvm_peers(c))
+BOTH(Allgatherv, Iallgatherv, ALLGATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, comm_t c),
      (sb, sn, st, rb, rn, at, rt, c), c, -1, sb == MPI_IN_PLACE ? 0 : cvm_bytes(sn, st), cvm_sum(rn, rt, cvm_peers(c)))
-BOTH(Alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c), c, -1,
-     (sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st)) * cvm_peers(c), cvm_bytes(rn, rt) * cvm_peers(c))
-BOTH(Alltoallv, ALLTOALLV,
+BOTH(Alltoall, Ialltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
+     c, -1, (sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st)) * cvm_peers(c), cvm_bytes(rn, rt) * cvm_peers(c))
+BOTH(Alltoallv, Ialltoallv, ALLTOALLV,
      (const void *sb, const int *sn, const int *sat, type_t st, void *rb, const int *rn, const int *rat, type_t rt, comm_t c),
      (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1, sb == MPI_IN_PLACE ? cvm_sum(rn, rt, cvm_peers(c)) : cvm_sum(sn, st, cvm_peers(c)),
      cvm_sum(rn, rt, cvm_peers(c)))
-BOTH(Alltoallw, ALLTOALLW,
+BOTH(Alltoallw, Ialltoallw, ALLTOALLW,
      (const void *sb, const int *sn, const int *sat, const type_t *st, void *rb, const int *rn, const int *rat, const type_t *rt, comm_t c),
      (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1, sb == MPI_IN_PLACE ? sum_types(rn, rt, cvm_peers(c)) : sum_types(sn, st, cvm_peers(c)),
      sum_types(rn, rt, cvm_peers(c)))
-BOTH(Reduce, REDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, int root, comm_t c), (sb, rb, n, t, op, root, c), c, root,
-     cvm_bytes(n, t), is_root(c, root) ? cvm_bytes(n, t) : 0)
-BOTH(Allreduce, ALLREDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
+BOTH(Reduce, Ireduce, REDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, int root, comm_t c), (sb, rb, n, t, op, root, c), c,
+     root, cvm_bytes(n, t), is_root(c, root) ? cvm_bytes(n, t) : 0)
+BOTH(Allreduce, Iallreduce, ALLREDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1,
+     cvm_bytes(n, t), cvm_bytes(n, t))
+BOTH(Reduce_scatter, Ireduce_scatter, REDUCE_SCATTER, (const void *sb, void *rb, const int *n, type_t t, MPI_Op op, comm_t c),
+     (sb, rb, n, t, op, c), c, -1, cvm_sum(n, t, cvm_peers(c)), cvm_sum(n, t, cvm_peers(c)) / (cvm_peers(c) > 0 ? cvm_peers(c) : 1))
+BOTH(Reduce_scatter_block, Ireduce_scatter_block, REDUCE_SCATTER_BLOCK, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c),
+     (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t) * cvm_peers(c), cvm_bytes(n, t))
+BOTH(Scan, Iscan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
      cvm_bytes(n, t))
-BOTH(Reduce_scatter, REDUCE_SCATTER, (const void *sb, void *rb, const int *n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1,
-     cvm_sum(n, t, cvm_peers(c)), cvm_sum(n, t, cvm_peers(c)) / (cvm_peers(c) > 0 ? cvm_peers(c) : 1))
-BOTH(Reduce_scatter_block, REDUCE_SCATTER_BLOCK, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c,
-     -1, cvm_bytes(n, t) * cvm_peers(c), cvm_bytes(n, t))
-BOTH(Scan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
-     cvm_bytes(n, t))
-BOTH(Exscan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
+BOTH(Exscan, Iexscan, SCAN, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1, cvm_bytes(n, t),
      cvm_bytes(n, t))
 /* Neighborhood collectives count as their global counterparts with the bytes of one neighbor. */
-BOTH(Neighbor_allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
-     c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
-BOTH(Neighbor_alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c), (sb, sn, st, rb, rn, rt, c),
-     c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
+BOTH(Neighbor_allgather, Ineighbor_allgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
+     (sb, sn, st, rb, rn, rt, c), c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))
+BOTH(Neighbor_alltoall, Ineighbor_alltoall, ALLTOALL, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
+     (sb, sn, st, rb, rn, rt, c), c, -1, cvm_bytes(sn, st), cvm_bytes(rn, rt))

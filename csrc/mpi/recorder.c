@@ -70,7 +70,7 @@ static bool next_window(void)
     return true;
 }
 
-void cvm_put_raw(const void *bytes)
+static void put_raw(const void *bytes)
 {
     if (r.filled == WINDOW && !next_window())
         return;
@@ -152,7 +152,7 @@ void cvm_put(cvm_scope *s, struct cvm_record record)
     } else {
         record.flags |= CVM_CONTINUES;
     }
-    cvm_put_raw(&record);
+    put_raw(&record);
 }
 
 /* --- communicators ------------------------------------------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ void cvm_comm_new(cvm_scope *s, MPI_Comm comm, MPI_Comm parent)
     struct cvm_record record = {.call = CVM_COMM, .comm = c->id, .bytes = c->size, .extra = (int64_t)(uint32_t)(from + 1)};
     cvm_put(s ? s : &silent, record);
     for (int i = 0; i < c->size; i += MEMBERS_A_RECORD)
-        cvm_put_raw(c->world + i);
+        put_raw(c->world + i);
 }
 
 void cvm_comm_forget(MPI_Comm comm)

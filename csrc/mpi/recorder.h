@@ -28,7 +28,6 @@ void cvm_close(cvm_scope *scope);
 
 /* Writes a record of the call; the first one of a scope carries the burst and the call's time. */
 void cvm_put(cvm_scope *scope, struct cvm_record record);
-void cvm_put_raw(const void *bytes);
 
 /* Communicators: number of a handle and world rank of a member. */
 uint32_t cvm_comm(MPI_Comm comm);

@@ -33,7 +33,6 @@ typedef struct {
 
 typedef struct {
     uint32_t comm;
-    uint32_t first_rank; /* whose record defined the operation */
     uint8_t op, sync;
     int32_t root; /* of a root-synchronous Reduce, else -1 */
 } instance;

@@ -155,7 +155,7 @@ static int pack_collective(builder *b, uint32_t rank, int64_t i, record *out)
     int32_t root = sync == CV_REPLAY_ROOT_SYNC ? t->partner[i] : -1;
     if (root >= 0 && !is_member(t, comm, root))
         return CV_REPLAY_FAULT_MEMBER;
-    instance defined = {(uint32_t)comm, rank, op, sync, root};
+    instance defined = {(uint32_t)comm, op, sync, root};
     out->where = instance_of(b, &b->lists[(size_t)comm * CLASSES + class], posted[class]++, defined);
     if (out->where == NONE)
         return CV_REPLAY_FAULT_NONE;

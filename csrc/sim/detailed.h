@@ -128,8 +128,6 @@ cv_sectors cv_read(cv_node *n, cv_bytes b, cv_cause cause);
 void cv_store(cv_node *n, cv_bytes b, cv_cause cause);
 /* Ask the level below for sectors of a line. */
 cv_sectors cv_fetch(cv_node *n, uint64_t line, uint64_t missing, cv_cause cause);
-/* Send a store on to the level below. */
-void cv_pass_on(cv_node *n, cv_bytes b, cv_cause cause);
 /* detailed_write_back.c: a line that left goes to the level below. */
 void cv_send_down(cv_node *n, uint64_t line, cv_sectors sectors, uint32_t owner);
 

@@ -103,7 +103,8 @@ void cv_send_store(cv_node *n, cv_bytes b, cv_cause cause)
         cv_store(n->below, b, cause);
 }
 
-void cv_pass_on(cv_node *n, cv_bytes b, cv_cause cause)
+/* Sends a store on to the level below. */
+static void pass_on(cv_node *n, cv_bytes b, cv_cause cause)
 {
     if (n->combiner)
         cv_combine(n, b, cause.owner);
@@ -117,7 +118,7 @@ static void write_into(cv_node *n, uint64_t line, uint64_t need, cv_bytes b, cv_
     uint64_t set = cv_set_of(n, line);
     uint32_t way = cv_find(n, set, line);
     if (n->is.write_through)
-        cv_pass_on(n, b, cause);
+        pass_on(n, b, cause);
     else if (way != NO_WAY)
         n->dirty[set * n->is.ways + way] |= need;
 }
@@ -142,7 +143,7 @@ static void store_line(cv_node *n, uint64_t line, cv_bytes b, cv_cause cause)
     if (have || n->stores_allocate)
         write_into(n, line, need, b, cause);
     else
-        cv_pass_on(n, b, cause);
+        pass_on(n, b, cause);
     if (n->prefetch)
         cv_prefetch_learn(n, line, b.first, cause.owner, news);
 }

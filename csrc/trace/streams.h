@@ -17,8 +17,7 @@
 enum cv_line_class {
     CV_LINE_SEQUENTIAL = 0, /* beside a stream's last line */
     CV_LINE_STRIDED = 1,    /* a stream's step again, at most CV_STREAM_LONGEST lines */
-    CV_LINE_RANDOM = 2,
-    CV_LINE_CLASSES = 3
+    CV_LINE_RANDOM = 2
 };
 
 typedef struct {

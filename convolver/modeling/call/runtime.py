@@ -20,16 +20,14 @@ def sources() -> Path:
     raise ToolNotFoundError("The sources of the CALL runtime are missing; build or install Convolver again.")
 
 
-def build_runtime(
-    folder: str | Path, *, compiler: str = "cc", mpi: bool = False, fortran: str | None = None, extra: tuple[str, ...] = ()
-) -> Path:
+def build_runtime(folder: str | Path, *, compiler: str = "cc", mpi: bool = False, fortran: str | None = None) -> Path:
     """Compile ``libconvolver_call.a`` into ``folder`` beside the header (and the Fortran module) and return its path.
 
     ``mpi`` adds the MPI and network drivers, for which ``compiler`` must be an MPI wrapper (mpicc, smpicc).
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    flags = ["-O2", "-std=gnu11", *extra, *(["-DCONVOLVER_CALL_MPI"] if mpi else [])]
+    flags = ["-O2", "-std=gnu11", *(["-DCONVOLVER_CALL_MPI"] if mpi else [])]
     names = ["call", "drivers", *(["driver_mpi"] if mpi else [])]
     for name in names:
         _run([compiler, *flags, "-c", str(sources() / f"{name}.c"), "-o", str(target / f"{name}.o")])

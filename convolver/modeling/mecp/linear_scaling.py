@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from convolver.modeling.mecp.trees import Tree, end_of
+from convolver.modeling.mecp.trees import Tree, end_of_first
 
 Values = npt.NDArray[np.float64]
 
@@ -39,13 +39,13 @@ def summands(tree: Tree) -> tuple[Tree, ...]:
 def _split(tree: Tree) -> tuple[Tree, ...]:
     if tree[0] not in ("+", "-"):
         return (tree,)
-    middle = end_of(tree, 1)
+    middle = end_of_first(tree)
     return _split(tree[1:middle]) + _split(tree[middle:])
 
 
 def _without_factor(tree: Tree) -> Tree:
     while tree[0] == "*":
-        middle = end_of(tree, 1)
+        middle = end_of_first(tree)
         first, second = tree[1:middle], tree[middle:]
         if isinstance(first[0], float):
             tree = second

@@ -27,9 +27,9 @@ def arity(token: Token) -> int:
     return 2 if token in BINARY else 1 if token in UNARY else 0
 
 
-def end_of(tree: Tree, start: int) -> int:
-    """Return the position after the subtree that begins at ``start``."""
-    need, position = 1, start
+def end_of_first(tree: Tree) -> int:
+    """Return the position after the first operand of a tree's root."""
+    need, position = 1, 1
     while need:
         need += arity(tree[position]) - 1
         position += 1

@@ -130,12 +130,12 @@ def _limits(times: BlockTimes) -> str:
     return f"<table class=bars><caption class=muted>What limits it on {escape(times.machine)}</caption>{''.join(rows)}</table>"
 
 
-def _functions(times: BlockTimes, count: int = 25) -> str:
+def _functions(times: BlockTimes) -> str:
     """Return the functions that take the most time."""
     import polars as pl
 
     rows = []
-    for function, module, _, seconds in times.by_function().head(count).iter_rows():
+    for function, module, _, seconds in times.by_function().head(25).iter_rows():
         own = times.table.filter(pl.col("function").eq_missing(function) & pl.col("module").eq_missing(module))
         name = function or f"{Path(module).name or '?'} (no symbol)"
         share = seconds / times.seconds if times.seconds else 0.0
