@@ -40,6 +40,14 @@ def missing_file(path: str | Path, schema: str) -> FormatError:
     return FormatError(f"There is no file {path}; {kind.what} is needed here: {kind.maker}.")
 
 
+def newer(where: str | Path, schema: str, version: int, newest: int) -> UnsupportedVersionError:
+    """Return the error for a file that a later Convolver wrote, with what to do."""
+    return UnsupportedVersionError(
+        f"{where} has version {version} of {schema}, but this Convolver reads up to {newest}: update Convolver, "
+        f"or make it again: {KINDS[schema].maker}."
+    )
+
+
 def canonical(document: Any) -> bytes:
     """Return the document as JSON with sorted keys and no spaces."""
     return json_text(document, sort_keys=True, separators=(",", ":")).encode()
@@ -97,9 +105,7 @@ def check_header(header: Any, schema: str, where: str) -> None:
         raise SchemaError(f"{where} has no valid 'version' field.")
     newest = KINDS[schema].version
     if version > newest:
-        raise UnsupportedVersionError(
-            f"{where} has version {version} of {schema}, but this Convolver reads up to {newest}: update Convolver."
-        )
+        raise newer(where, schema, version, newest)
     check_shape(header, schema, where)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from convolver.artifact_kinds import KINDS
 from convolver.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -344,12 +345,17 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
 }
 
 
+def unlike(where: str, schema: str, what: str) -> SchemaError:
+    """Return the error for a file whose content is not that of its schema, with the command that makes it anew."""
+    return SchemaError(f"{where} is damaged, was changed or is of an older Convolver: {what}; {KINDS[schema].maker}.")
+
+
 def check_shape(document: Mapping[str, Any], schema: str, where: str) -> None:
     """Check a document, or a table's header, field by field; raises :class:`SchemaError` that names the first wrong one."""
     try:
         msgspec.convert(document, SHAPES[schema])
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
-        raise SchemaError(f"{where} is damaged or was changed: {error}.") from error
+        raise unlike(where, schema, str(error)) from error
 
 
 _HITS = "accesses hits misses write_backs"
@@ -390,16 +396,16 @@ def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     for name in _NUMBERS.get(schema, "").split():
         column = table.get_column(name) if name in table.columns else None
         if column is None or not column.dtype.is_numeric() or (column.null_count() and not nulls):
-            raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no number.")
+            raise unlike(where, schema, f"its column '{name}' is missing or has what is no number")
     for name in _TEXTS.get(schema, "").split():
         if table.schema.get(name) != pl.String:
-            raise SchemaError(f"{where} is damaged or was changed: its column '{name}' is missing or has what is no text.")
+            raise unlike(where, schema, f"its column '{name}' is missing or has what is no text")
     for column in table.get_columns():
         if column.name.startswith("param.") and not column.dtype.is_numeric():
-            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has what is no number.")
+            raise unlike(where, schema, f"its column '{column.name}' has what is no number")
         if not column.dtype.is_float() or schema == "convolver.analysis":  # its NaN: not known
             continue
         if not column.is_finite().all():
-            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has NaN or infinity.")
+            raise unlike(where, schema, f"its column '{column.name}' has NaN or infinity")
         if (column.abs() > LARGEST).any():
-            raise SchemaError(f"{where} is damaged or was changed: its column '{column.name}' has a number above {LARGEST:g}.")
+            raise unlike(where, schema, f"its column '{column.name}' has a number above {LARGEST:g}")

@@ -15,6 +15,7 @@ from convolver.analyzing.falls import Array, Falls
 from convolver.errors import ProvenanceError, SchemaError
 from convolver.machine.maps import MEMORY
 from convolver.schema import load_table, save_table, table_header
+from convolver.shapes import unlike
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,7 +228,7 @@ class Analysis:
                 for document in header["machines"]
             ]
         except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
-            raise SchemaError(f"{path} is damaged or was changed: {error!r}.") from error
+            raise unlike(str(path), SCHEMA, repr(error)) from error
         found = cls(parts, header["inputs"], signature=signature, sampling=header["sampling"])
         found.__dict__.update(table=table, header=header)
         return found

@@ -221,7 +221,7 @@ class Model(msgspec.Struct, kw_only=True):
             for text in (*model.members, *((model.formula,) if model.formula else ())):
                 names_of(text)
         except (msgspec.ValidationError, ModelError, UnicodeEncodeError) as error:
-            raise SchemaError(f"{path} is no valid model: {error}.") from error
+            raise SchemaError(f"{path} is no valid model: {error}; {KINDS[SCHEMA].maker}.") from error
         return model
 
     def summary(self) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from convolver._native._core import lib
 from convolver._native.replay_core import COLUMNS, PackedEvents
-from convolver.errors import FormatError, SchemaError
+from convolver.errors import FormatError
 from convolver.schema import load_table, save_table, table_header
+from convolver.shapes import unlike
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,7 +152,7 @@ class Events:
             first = np.searchsorted(rank, np.arange(int(header["ranks"]) + 1)).astype(np.int64)
             return make_events(header["name"], first, columns, communicators, header["notes"])
         except (KeyError, TypeError, ValueError) as error:
-            raise SchemaError(f"{path} is a broken MPI event file: {error}.") from error
+            raise unlike(str(path), SCHEMA, repr(error)) from error
 
     def summary(self) -> dict[str, Any]:
         """Return counts for a human: ranks, records by kind, bytes sent, recorded compute seconds."""

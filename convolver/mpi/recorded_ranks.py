@@ -55,7 +55,8 @@ def read_rank(path: str | Path) -> RankRecording:
     }
     if header["version"] > VERSION:
         raise UnsupportedVersionError(
-            f"{path} has version {header['version']}, but this Convolver reads up to {VERSION}: update it."
+            f"{path} has version {header['version']}, but this Convolver reads up to {VERSION}: update Convolver, "
+            "or record again with `convolver mpi trace`."
         )
     used = min(header["used"], len(content) - HEADER_BYTES) // RECORD.itemsize
     if header["rank"] >= header["size"] or not 1 <= header["size"] <= 1 << 24:

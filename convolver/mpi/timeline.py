@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convolver.errors import SchemaError
 from convolver.schema import load_table, save_table, table_header
+from convolver.shapes import unlike
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +109,7 @@ class Timeline:
                 for name, schema in (("rank", _schemas()[0]), ("interval", _schemas()[1]), ("message", _schemas()[2]))
             ]
         except pl.exceptions.PolarsError as error:
-            raise SchemaError(f"{path} is a broken timeline: {error}.") from error
+            raise unlike(str(path), SCHEMA, repr(error)) from error
         return cls(parts[0], parts[1], parts[2], header.get("notes", {}), header.get("inputs", {}))
 
     def document(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from convolver._native.trace_decoder import crc32c
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
+from convolver.schema import newer
 
 SCHEMA = "convolver.trace"
 MAGIC = b"\x89CVT\r\n\x1a\n"
@@ -90,9 +91,7 @@ def read_header(file: BinaryIO, where: str) -> None:
         raise FormatError(f"{where} ends inside its header; trace again.")
     _, version, oldest, _ = _HEADER.unpack(data)
     if oldest > VERSION:
-        raise UnsupportedVersionError(
-            f"{where} has version {version} of {SCHEMA}, but this Convolver reads up to {VERSION}: update Convolver."
-        )
+        raise newer(where, SCHEMA, version, VERSION)
 
 
 def read_chunks(file: BinaryIO, where: str, *, kinds: frozenset[bytes] | None = None) -> Iterator[Chunk]:

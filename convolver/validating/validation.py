@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.errors import PredictionError, SchemaError
+from convolver.errors import PredictionError
 from convolver.schema import TableArtifact, load_table, save_document, table_header
+from convolver.shapes import unlike
 from convolver.validating.statistics import ratios, summarize
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ class Validation(TableArtifact):
         for name, dtype in _columns().items():
             column = table[name] if name in table.columns else None
             if column is None or column.dtype != dtype:
-                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' is missing or is not {dtype}.")
+                raise unlike(str(path), SCHEMA, f"its column '{name}' is missing or is not {dtype}")
             least = _LEAST if name.endswith(("_seconds", "_ratio")) else -_MOST
             possible = not column.dtype.is_float() or ((column == 0) | column.is_between(least, _MOST)).all()
             if not possible or (
                 name in _ALWAYS and (column.null_count() or (name.endswith("_seconds") and not (column > 0).all()))
             ):
-                raise SchemaError(f"{path} is damaged or was changed: its column '{name}' lacks values or has impossible ones.")
+                raise unlike(str(path), SCHEMA, f"its column '{name}' lacks values or has impossible ones")
         return cls(table, header)
 
     @property
