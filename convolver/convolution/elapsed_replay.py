@@ -32,7 +32,7 @@ from convolver.convolution.thread_costs import (
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
-from convolver.machine.profile import MOST_CPUS, MachineProfile
+from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.tracing.reader import Trace
 from convolver.units import format_share
@@ -66,8 +66,8 @@ def core_pairs(machine: MachineProfile, cores: int) -> int:
 
 def larger_than_known(machine: MachineProfile, cores: int) -> str | None:
     """Return a sentence, without a full stop, where no machine with so many CPUs of this kind is known; else None."""
-    most = int(machine.cpu.get(MOST_CPUS, cores))
-    return f"the largest machine known with its CPU has {most} CPUs, not {cores}" if most < cores else None
+    most = 0 if "cpus" in machine.cpu else machine.known_cpus
+    return f"the largest machine known with its CPU has {most} CPUs, not {cores}" if 0 < most < cores else None
 
 
 class ThreadReplay:

@@ -204,7 +204,8 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def known_cpus(self) -> int:
         """CPUs of the machine that was probed, or of the largest that is known to have its CPU; 0: not known."""
-        return int(self.cpu.get("cpus", self.cpu.get(MOST_CPUS, 0)))
+        found = self.cpu.get("cpus", self.cpu.get(MOST_CPUS))
+        return max(found, 0) if isinstance(found, int) else 0
 
     @property
     def translations(self) -> MemorySystem | None:

@@ -8,7 +8,7 @@ from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines, load_machine
 from convolver.machine.cores import CoreTable
 from convolver.machine.maps import plateau
-from convolver.machine.profile import MEMORY, MOST_CPUS, MachineProfile
+from convolver.machine.profile import MEMORY, MachineProfile
 from convolver.machine.profile_check import Finding
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
@@ -137,7 +137,7 @@ def print_profile(profile: MachineProfile) -> None:
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
     console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
     if profile.known_cpus:
-        where = "in the largest machine known with this CPU" if MOST_CPUS in profile.cpu else "in the machine that was probed"
+        where = "in the machine that was probed" if "cpus" in profile.cpu else "in the largest machine known with this CPU"
         console.print(f"{counted(profile.known_cpus, 'CPU')} {where}", markup=False)
     _print_levels(profile)
     _print_options(profile)

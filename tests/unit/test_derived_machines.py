@@ -107,6 +107,14 @@ def test_bundled_machines_say_how_many_cpus_the_largest_has():
     assert core_pairs(known["cloud-epyc-9b45"], 8) == 4  # of a machine of 8 CPUs, not of the largest
 
 
+@pytest.mark.parametrize("cpus", ["many", None, [2], -3, 1.5])
+def test_a_number_of_cpus_that_is_none_counts_as_unknown(cpus):
+    machine = msgspec.structs.replace(find_machine("cloud-epyc-9b45"), cpu={"most_cpus": cpus})
+    assert machine.known_cpus == 0
+    assert machine.summary()["cpus"] is None
+    assert larger_than_known(machine, 4096) is None
+
+
 def test_the_largest_machine_is_of_a_row_or_one_named_processor(deriving):
     rows = [{"cpu": "a", "threads": one} for one in ("1", "all:4", "all:32")]
     assert deriving.machine_sizes([*rows, {"cpu": "b", "threads": "1"}]) == {"a": [4, 32]}
