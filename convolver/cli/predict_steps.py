@@ -279,14 +279,29 @@ class Chain:
 
     def _thread_replay(self) -> ThreadReplay | None:
         """Return the replay of the program's threads where several ran; says why where there is none."""
-        if isinstance(self.trace, Trace) and self.trace.thread_log is not None:
-            from convolver.convolution.elapsed_replay import ThreadReplay
+        if not isinstance(self.trace, Trace):
+            return None
+        if self.trace.thread_log is None:
+            if self._threads_without_log > 1:
+                count = self._threads_without_log
+                say(
+                    f"Elapsed times are not known: the trace does not say what its {count} threads wait for, as none of a "
+                    "part of the run does (--attach, --start-at, --stop-at, --bursts-only); trace the whole run for them."
+                )
+            return None
+        from convolver.convolution.elapsed_replay import ThreadReplay
 
-            try:
-                return ThreadReplay(self.trace)
-            except UsageError as error:
-                say(str(error))
-        return None
+        try:
+            return ThreadReplay(self.trace)
+        except UsageError as error:
+            say(str(error))
+            return None
+
+    @property
+    def _threads_without_log(self) -> int:
+        """How many threads a trace saw of which it does not say what they waited for; 0 where it says so."""
+        known = isinstance(self.trace, Trace) and self.trace.thread_log is None
+        return int(self.trace.header.get("threads") or 1) if known and self.trace is not None else 0
 
     @property
     def seen(self) -> list[str]:
@@ -314,7 +329,7 @@ class Chain:
     def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay | None) -> None:
         """Add the measured elapsed time, and elapsed times on other numbers of cores, where these are asked for."""
         if threads is None and not self.anew:
-            if self.scaling.wanted:
+            if self.scaling.wanted and self._threads_without_log <= 1:
                 say("--scaling has nothing to say: the program had one thread.")
             return
         from convolver.convolution.scaled_threads import ThreadScaling

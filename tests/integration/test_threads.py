@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 
 import msgspec
 import numpy as np
@@ -25,7 +27,7 @@ from convolver.machine.catalog import find_machine
 from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.tracing import thread_log
-from convolver.tracing.native_engine import engine_program
+from convolver.tracing.native_engine import engine_program, refusal
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.touched_lines import touched_lines
@@ -360,6 +362,66 @@ def test_scaling_has_nothing_to_say_of_one_thread(tmp_path, convolver):
     done = convolver("predict", *SCALED, "--", "/bin/true", cwd=tmp_path)
     assert json.loads(done.stdout)["base"].get("scaling") is None
     assert "--scaling has nothing to say: the program had one thread." in done.stderr
+
+
+PARTS = """
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile long sum;
+static int rounds;
+static void *work(void *which)
+{
+    for (int i = 0; i < rounds; i++) {
+        for (volatile int k = 0; k < 500; k++);
+        pthread_mutex_lock(&lock);
+        sum++;
+        pthread_mutex_unlock(&lock);
+    }
+    return which;
+}
+__attribute__((noinline)) void solve(void)
+{
+    pthread_t thread[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread[i], 0, work, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], 0);
+}
+int main(int count, char **arguments)
+{
+    rounds = count > 1 ? 100000000 : 2000;
+    if (write(1, "x", 1) == 1)
+        solve();
+    return arguments[0] == 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("engine", "part"), [("valgrind", "--start-at"), ("native", "--start-at"), ("native", "--attach")])
+def test_elapsed_times_of_a_part_are_said_to_be_unknown(tmp_path, convolver, engine, part):
+    if engine == "native" and refusal() is not None:
+        pytest.skip(f"the native engine cannot run here: {refusal()}")
+    (tmp_path / "parts.c").write_text(PARTS)
+    subprocess.run(["gcc", "-O1", "-o", "parts", "parts.c", "-lpthread"], cwd=tmp_path, check=True)
+    if part == "--attach":
+        with subprocess.Popen([tmp_path / "parts", "long"], stdout=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.read(1)
+            while len(os.listdir(f"/proc/{running.pid}/task")) < 4:
+                time.sleep(0.01)
+            convolver("trace", "--attach", running.pid, "--for", "1s", "-o", "t.cvt", cwd=tmp_path)
+            running.kill()
+    else:
+        convolver("trace", "--engine", engine, part, "solve", "-o", "t.cvt", "--", "./parts", cwd=tmp_path)
+    machines = "-b", "cloud-epyc-milan", "-t", "cloud-epyc-genoa"
+    done = convolver("predict", "t.cvt", *machines, "--scaling", "1,2", "--json", cwd=tmp_path)
+    said = " ".join(done.stderr.split())
+    assert re.search(r"Elapsed times are not known: the trace does not say what its [2-4] threads wait for", said)
+    assert "had one thread" not in said
+    base = json.loads(done.stdout)["base"]
+    assert "elapsed" not in base
+    assert base.get("scaling") is None
 
 
 @pytest.fixture(scope="module")
