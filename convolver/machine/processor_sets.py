@@ -32,7 +32,7 @@ _TO_AVX2 = (
     "movbe",
 )
 SETS = (*_TO_AVX2, "adx", "sha_ni", "gfni", "vaes", "vpclmulqdq", "avx_vnni", *_AVX512, *_AVX512_LATER, *_AVX512_LAST, *_AMX)
-"""All sets that are told apart, by their names in Linux's ``/proc/cpuinfo``."""
+"""All sets that Convolver names, by their names in Linux's ``/proc/cpuinfo``."""
 RECORDED = frozenset((*SETS, "sse2", "asimd", "sve"))
 """Those that a probed machine's profile names where it has them."""
 
