@@ -3,8 +3,8 @@
 ``python tests/bench/engine_slowdown.py [--repeats 3] [--only 'sort;sqlite3']``. Runs are interleaved, the median is shown, start
 and translation are included, and the stream is drained by a thread that throws it away. ``bursts`` are those of the usual plan,
 ``bursts only`` come from native execution, ``usual`` adds the sampled sets, ``Valgrind`` is its tool. Where Debian's program is
-missing, so is the row; runs of ten times the work show what is left when translation no longer counts. ``--kept FILE`` keeps rows
-there, so that the table can be measured in short pieces.
+missing, so is the row; runs of ten times the work show what is left when translation no longer counts; from both follows what
+translation takes. ``--kept FILE`` keeps rows there, so that the table can be measured in short pieces.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +30,7 @@ from tracer_slowdown import KERNELS, calibrate, cpu_seconds, drain, traced_secon
 
 from convolver.tracing import valgrind
 from convolver.tracing.native_engine import engine_options, engine_program
+from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import BUDGET_BYTES, SamplingPlan
 
 USUAL = SamplingPlan(budget=0)
@@ -77,12 +79,47 @@ int main(void)
 """
 
 
+CHASE = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **arguments)
+{
+    static unsigned next[1 << 20];
+    unsigned at = 0;
+    for (unsigned i = 0; i < 1 << 20; i++)
+        next[i] = (i + 362437u) & ((1u << 20) - 1);
+    for (long turns = count > 1 ? atol(arguments[1]) : 1; turns; turns--)
+        for (int i = 0; i < 1 << 16; i++)
+            at = next[at];
+    printf("%u\\n", at);
+}
+"""
+BUSY = """
+#include <pthread.h>
+static void *spin(void *which)
+{
+    for (volatile long i = 0; i < 10000000000; i++);
+    return which;
+}
+int main(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 7; i++)
+        pthread_create(&thread, 0, spin, 0);
+    return spin(0) != 0;
+}
+"""
+
+
 def commands(folder: Path) -> dict[str, list[str]]:
     """Build kernels and write inputs; return the command of each program that is there."""
     found = {}
     for name in ("triad", "spmv"):
         subprocess.run(["gcc", "-O2", "-o", folder / name, KERNELS / f"{name}.c", "-lm"], check=True)
         found[name] = calibrate([str(folder / name)], 0.2)
+    (folder / "chase.c").write_text(CHASE)
+    subprocess.run(["gcc", "-O2", "-o", folder / "chase", folder / "chase.c"], check=True)
+    found["chase"] = calibrate([str(folder / "chase")], 0.2)
     (folder / "openmp.c").write_text(OPENMP)
     subprocess.run(["gcc", "-O2", "-fopenmp", "-o", folder / "openmp", folder / "openmp.c"], check=True)
     lines, many, zeros = folder / "lines", folder / "many", folder / "zeros"
@@ -125,6 +162,25 @@ def engine_seconds(command: list[str], plan: SamplingPlan, folder: Path) -> floa
     finally:
         os.close(write_end)
         reader.join()
+
+
+def translation(short: list[str], long: list[str], repeats: int, folder: Path) -> float:
+    """Return the microseconds that a segment's translation takes, of a program that does its work once and :data:`LONGER` times.
+
+    What the engine adds to the long run beyond the short one is the work's; what is left of the short one is translation's, with
+    the engine's start.
+    """
+    times: dict[str, list[float]] = {name: [] for name in ("short", "long", "counted short", "counted long")}
+    for _ in range(repeats):
+        for name, command in (("short", short), ("long", long)):
+            times[name].append(cpu_seconds(command))
+            times[f"counted {name}"].append(engine_seconds(command, PLANS["counts"], folder))
+    native, most, counted, counted_most = (statistics.median(each) for each in times.values())
+    added = counted - native * (counted_most - counted) / (most - native)
+    kept = folder / "short.cvt"
+    convolver = [sys.executable, "-m", "convolver", "trace", "--counts-only", "--engine", "native", "--force", "-o", kept, "--"]
+    subprocess.run([*convolver, *short], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return 1e6 * added / len(Trace.load(kept).definitions.segments)
 
 
 def hpl_row(repeats: int, folder: Path) -> list[str]:
@@ -205,6 +261,15 @@ def main() -> None:
         rows = [kept[program] for program in [*programs, HPL] if program in kept]
         if options.store:
             values = attach_times([programs["triad"][0], "1000000000"], 4 * options.repeats)
+            (Path(name) / "busy.c").write_text(BUSY)
+            subprocess.run(["gcc", "-O1", "-pthread", "-o", Path(name) / "busy", Path(name) / "busy.c"], check=True)
+            eight = attach_times([f"{name}/busy"], 4 * options.repeats)
+            values |= {what.replace(",", " of 8 threads,"): one for what, one in eight.items()}
+            for program in [one for one in programs if f"{one} x{LONGER}" in programs]:
+                name_of = f"translation of {program}, us a segment"
+                values[name_of] = round(
+                    translation(programs[program], programs[f"{program} x{LONGER}"], options.repeats, Path(name)), 2
+                )
             print(values)
             write_result("engine-slowdown", ["program", "native, s", *COLUMNS], rows, values)
 

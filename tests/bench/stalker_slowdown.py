@@ -3,7 +3,8 @@
 ``python tests/bench/stalker_slowdown.py [--repeats 3] [--only 'triad;sort'] [--store]`` needs ``pip install frida``. Stalker
 copies blocks as the engine does; the script has it increment a word at each block's begin, the flags kept, from `main` (where it
 is not known, a function that is called early) on. Its start and what ran before are not in its figure, nor is its controller's
-time; the others have theirs. A cell is empty where the program does not come to its end.
+time; the others have theirs. ``bursts`` are the engine's counts with bursts of addresses. A cell is empty where the program does
+not come to its end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from engine_slowdown import PLANS, VALGRIND, commands, engine_seconds
 from result_file import write_result
 from tracer_slowdown import cpu_seconds, traced_seconds
 
-PROGRAMS = ("triad", "spmv", "xz", "sort", "sqlite3", "python3")
+PROGRAMS = ("chase", "triad", "spmv", "xz", "sort", "sqlite3", "python3")
 LONGEST = 120.0
 TICKS = 100.0
 SCRIPT = """
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("--only", default=";".join(PROGRAMS), help="programs, separated by ;")
     parser.add_argument("--store", action="store_true", help="write benchmarks/results/stalker-slowdown.json")
     options = parser.parse_args()
-    columns = ["counts", "Stalker", "Valgrind, counts"]
+    columns = ["counts", "bursts", "Stalker", "Valgrind, counts"]
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -96,8 +97,8 @@ def main() -> None:
             natives, ratios = [], {column: list[float]() for column in columns}
             for _ in range(options.repeats):
                 natives.append(cpu_seconds(command))
-                found = engine_seconds(command, PLANS["counts"], folder), stalker_seconds(command)
-                taken = (*found, traced_seconds(command, VALGRIND["Valgrind, counts"], folder))
+                found = [engine_seconds(command, PLANS[column], folder) for column in ("counts", "bursts")]
+                taken = (*found, stalker_seconds(command), traced_seconds(command, VALGRIND["Valgrind, counts"], folder))
                 for column, seconds in zip(columns, taken, strict=True):
                     if seconds is not None:
                         ratios[column].append(seconds / natives[-1])
