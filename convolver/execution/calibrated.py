@@ -12,6 +12,8 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from convolver.errors import PredictionError
 from convolver.execution.core_parameters import TARGET_WAYS
 from convolver.execution.mapped import mapped_core
@@ -61,11 +63,17 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
+GROUP_MORE = 1.3
+"""A loop in two lines of code that takes this many times what one in a line does waits for each of them."""
 CROWD = 8
 """Jumps in each of the probe's crowded lines."""
 VECTOR_BYTES = (16, 32, 64)
-TWICE = 1.8
-"""A load of twice the bytes that takes this many times as long takes two turns of its port."""
+TWICE, ALIKE = 1.8, 1.2
+"""A load of twice the bytes that takes this many times as long takes two turns of its port; what takes less longer, takes one."""
+MOVES = {"general": "moves.general", "vector": "moves.vector"}
+"""Figures of moves between registers of a kind."""
+ELIMINATED, EXECUTED = 0.6, 0.9
+"""Cycles of a move in a chain of moves, at most where they are renamed and at least where they are not."""
 COUNTING = "thread.sum"
 """Cost of the kernel's probes."""
 COMMITTED = 2
@@ -127,6 +135,9 @@ def core_rows(table: CoreTable, machine: MachineProfile) -> list[dict[str, Any]]
         {"name": name, "published": table.params.get(name), "used": value, "measured": name in used}
         for name, value in calibrated.params.items()
     ]
+    for move, name in MOVES.items():
+        eliminated = {"published": int(move in table.eliminates), "used": int(move in calibrated.eliminates)}
+        rows.append({"name": name, **eliminated, "measured": name in used})
     for field in MEMORY_PORTS:
         counts = {"published": len(table.memory_ports(field)), "used": len(calibrated.memory_ports(field))}
         rows.append({"name": f"{field}.ports", **counts, "measured": f"{field}.ports" in used})
@@ -226,6 +237,19 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
     for buffer in BUFFERS:
         result.param(buffer, whole(value(f"window.{buffer}")))
     _memory_ports(result, value)
+    _moves(result, value)
+
+
+def _moves(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take which moves take no port of those that are clearly renamed or clearly executed."""
+    for move, name in MOVES.items():
+        cycles = value(name)
+        if cycles is None or ELIMINATED < cycles < EXECUTED:
+            continue
+        others = [one for one in result.table.eliminates if one != move]
+        eliminates = sorted([*others, move]) if cycles <= ELIMINATED else others
+        result.table = msgspec.structs.replace(result.table, eliminates=tuple(eliminates))
+        result.used[name] = int(cycles <= ELIMINATED)
 
 
 def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) -> None:
@@ -234,7 +258,10 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
     split = [width for width, wider in pairwise(load) if load[wider] >= TWICE * load[width]]
     if split:
         result.param("port_bytes", split[0])
-    times = (value("throughput.load"), value("throughput.store"), next(iter(load.values()), None))
+    store, vector_store = value("throughput.store"), value("throughput.store_16")
+    if store is not None and vector_store is not None and not ALIKE < vector_store / store < TWICE:
+        result.param("lone_vector_stores", int(vector_store >= TWICE * store))
+    times = (value("throughput.load"), store, next(iter(load.values()), None))
     for field, cycles in zip(MEMORY_PORTS, times, strict=True):
         count = _whole(1 / cycles, ROUNDING) if cycles else None
         if count is not None:
@@ -272,6 +299,19 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     elif turns is not None and slots is not None:
         result.param("loop_turns", round(turns))
         result.param("loop_buffer", round(slots))
+    _fetch_groups(result, value)
+
+
+def _fetch_groups(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take what loops show of fetch: its width, and whether lines end groups. A loop buffer hides both; cores whose entries or
+    predicted lines are known have rules of their own."""
+    params = result.table.params
+    if params.get("loop_buffer") or params.get("entry_slots") or params.get("lines_ahead"):
+        return
+    slots, within, across = (value(f"front.{name}") for name in ("fetch", "within", "across"))
+    result.param("fetch_width", None if slots is None else round(slots))
+    if within is not None and across is not None and not ALIKE < across / within < GROUP_MORE:
+        result.param("code_window", _LINE_BYTES if across >= GROUP_MORE * within else 0)
 
 
 def _calls(result: _Calibration, near: int | None, value: Callable[[str], float | None]) -> None:

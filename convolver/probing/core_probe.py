@@ -18,6 +18,7 @@ from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import REGISTER_FILES
 from convolver.probing.decoded_lines import LINES, line_figures
+from convolver.probing.fetch_groups import LOOPS, fetch_figures
 from convolver.probing.forward_pairs import PAIRS, pair_figures
 from convolver.probing.front import front_figures
 from convolver.probing.loop_buffer import loop_figures
@@ -158,19 +159,18 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
     found: list[CoreFigure | None] = []
-    lines: dict[int, list[float]] = {}
-    pairs: dict[str, list[float]] = {}
+    parts: dict[str, dict[str, list[float]]] = {family: {} for family in (LINES, PAIRS, LOOPS)}
     process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
-        if answer[0].startswith(LINES):
-            lines[int(answer[0].removeprefix(LINES))] = answer[1]
-        elif answer[0].startswith(PAIRS):
-            pairs[answer[0].removeprefix(PAIRS)] = answer[1]
+        family = next((one for one in parts if answer[0].startswith(one)), None)
+        if family:
+            parts[family][answer[0].removeprefix(family)] = answer[1]
         else:
             found.append(CoreFigure.of_samples(*answer))
-    found += [*pair_figures(pairs), *line_figures(lines)]
+    found += [*pair_figures(parts[PAIRS]), *fetch_figures(parts[LOOPS])]
+    found += line_figures({int(count): samples for count, samples in parts[LINES].items()})
     if answer is not None:
+        found += front_figures(process.cycles, capacity)  # before what takes long: a shared core may leave no time for both
         found += [_window(process, name, step) for name, step in WINDOWS.items()]
-        found += front_figures(process.cycles, capacity)
         found += loop_figures(process.cycles, capacity)
     return tuple(one for one in found if one is not None)

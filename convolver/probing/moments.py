@@ -26,6 +26,7 @@ CAPACITIES = (
     "front.loop",
     "front.width",
     "front.entry",
+    "front.fetch",
     "forward.pairs",
     "forward.named",
 )

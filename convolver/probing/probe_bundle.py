@@ -23,7 +23,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
 from convolver.outputs import save_bytes
 from convolver.probing.core_probe import BYTES, MOST, WINDOWS, core_figures
-from convolver.probing.front import FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
+from convolver.probing.front import CROWDED, FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
 from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
@@ -63,11 +63,12 @@ def _lines(plan: Plan) -> list[str]:
 def _core_asks() -> list[str]:
     """Return all that the probe of a core may ask for, in its order."""
     asks = [f"{next(iter(WINDOWS))} 1"]
+    asks += [f"{JUMPS} {count}" for count in (FEW, *range(STEP, MANY + 1, STEP))]
+    asks += [f"{CROWDED} {FEW}"]
+    asks += [f"{LINES} {count}" for count in range(LINE_STEP, MANY_LINES + 1, LINE_STEP)]
     for name, step in WINDOWS.items():
         counts = [*range(step, _NEAR_COUNTS, step), *range(_NEAR_COUNTS, MOST, _FAR_STEP), MOST, MOST, MOST]
         asks += [f"{name} {count}" for count in (step, step, *counts)]
-    asks += [f"{JUMPS} {count}" for count in (FEW, *range(STEP, MANY + 1, STEP))]
-    asks += [f"{LINES} {count}" for count in range(LINE_STEP, MANY_LINES + 1, LINE_STEP)]
     asks += [f"loop.1 {count}" for _ in range(PASSES) for count in (*range(SHORT, LONG + 1), *STEADY)]
     asks += [
         f"loop.{slots} {turns}" for slots in range(1, MOST_SLOTS + 1) for turns in (SHORT, LONG, *STEADY) for _ in range(LOOKS)

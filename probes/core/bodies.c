@@ -81,6 +81,32 @@ PAIR(64)
 BODY(p_named, ".set i, 1\n .rept 64\n mov %rax, 8*i(%rdi)\n mov 8*i(%rdi), %rax\n .set i, i + 1\n .endr\n")
 BODY(p_stack, ".rept 64\n push %rax\n pop %rax\n .endr\n")
 
+/* Moves between registers, each of what the one before gave: renamed, they take no time of their own. */
+BODY(m_general, "mov %rax, %rbx\n mov %rbx, %rax\n")
+BODY(m_vector, "movaps %xmm0, %xmm4\n movaps %xmm4, %xmm0\n")
+
+/* A loop of so many slots that need no port, from byte 8 of a line of code on, or with its last three in the next line. */
+#define LOOP_TURNS 2000
+#define LOOP_TEXT(skipped, slots) \
+    "mov $2000, %ebx\n .skip " #skipped " - 5, 0x90\n 1: .rept " #slots " - 1\n xor %edx, %edx\n .endr\n dec %ebx\n jnz 1b\n"
+#define LOOP(slots) BODY(e_##slots, LOOP_TEXT(8, slots))
+LOOP(2)
+LOOP(3)
+LOOP(4)
+LOOP(5)
+LOOP(6)
+LOOP(7)
+LOOP(8)
+LOOP(9)
+LOOP(10)
+LOOP(11)
+LOOP(12)
+LOOP(13)
+LOOP(14)
+LOOP(15)
+LOOP(16)
+BODY(e_across, LOOP_TEXT(58, 6))
+
 /* A random number decides the branch, or it is never taken; both go the same way. */
 BODY(b_random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n")
 /* A call, its return and a jump, each in 16 bytes of its own: more branches there take longer. */
@@ -103,6 +129,7 @@ BODY(t_divide_64, ".rept 4\n mov %r8, %rax\n xor %edx, %edx\n div %rcx\n .endr\n
 BODY(t_load, "mov (%rdi), %rbx\n mov 72(%rdi), %rdx\n mov 144(%rdi), %rsi\n mov 216(%rdi), %r11\n mov 288(%rdi), %r12\n"
              "mov 360(%rdi), %r13\n mov 432(%rdi), %r14\n mov 504(%rdi), %r15\n")
 BODY(t_store, ".irp r, 0, 8, 16, 24, 32, 40, 48, 56\n mov %rax, 64+\\r(%rdi)\n .endr\n")
+BODY(t_store_16, ".irp r, 0, 16, 32, 48, 0, 16, 32, 48\n movups %xmm0, 64+\\r(%rdi)\n .endr\n")
 BODY(t_load_16, VECTORS("movups 64(%rdi), %xmm\\r"))
 BODY(t_load_32, VECTORS("vmovups 64(%rdi), %ymm\\r"))
 BODY(t_load_64, VECTORS("vmovups 64(%rdi), %zmm\\r"))
@@ -178,6 +205,7 @@ static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
 #define LATENCY(name, count, avx, cpu) {"latency." #name, PIECE(l_##name), count, avx, cpu, 0}
 #define LINES(count) {"lines." #count, PIECE(n_##count), 1, 0, 0, 0}
 #define PAIRS(name, count) {"pairs." #name, PIECE(p_##name), count, 0, 0, 1}
+#define TURNS(name) {"fetch." #name, PIECE(e_##name), LOOP_TURNS, 0, 0, 1}
 #define THROUGHPUT(name, count, avx, cpu) {"throughput." #name, PIECE(t_##name), count, avx, cpu, 0}
 
 const struct cv_body cv_bodies[] = {
@@ -226,6 +254,24 @@ const struct cv_body cv_bodies[] = {
     {"forward.vector", PIECE(f_vector), 1, 0, 0, 0},
     {"forward.failed", PIECE(f_failed), 1, 0, 0, 0},
     {"forward.operand", PIECE(f_operand), 1, 0, 0, 1},
+    {"moves.general", PIECE(m_general), 2, 0, 0, 0},
+    {"moves.vector", PIECE(m_vector), 2, 0, 0, 0},
+    TURNS(2),
+    TURNS(3),
+    TURNS(4),
+    TURNS(5),
+    TURNS(6),
+    TURNS(7),
+    TURNS(8),
+    TURNS(9),
+    TURNS(10),
+    TURNS(11),
+    TURNS(12),
+    TURNS(13),
+    TURNS(14),
+    TURNS(15),
+    TURNS(16),
+    TURNS(across),
     {"branch.random", PIECE(b_random), 1, 0, 0, 0},
     {"branch.steady", PIECE(b_steady), 1, 0, 0, 0},
     {"branch.call", PIECE(b_call), 1, 0, 0, 0},
@@ -274,6 +320,7 @@ const struct cv_body cv_bodies[] = {
     THROUGHPUT(divide_64, 4, 0, 0),
     THROUGHPUT(load, 8, 0, 0),
     THROUGHPUT(store, 8, 0, 0),
+    THROUGHPUT(store_16, 8, 0, 0),
     THROUGHPUT(load_16, 12, 0, 0),
     THROUGHPUT(load_32, 12, 1, cv_has_avx),
     THROUGHPUT(load_64, 12, 1, cv_has_avx512),

@@ -15,10 +15,12 @@ from convolver.execution.calibrated import NOT_KINDS, UNITS, calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.instructions import decode
 from convolver.machine.core_figures import CoreFigure
-from convolver.machine.cores import core_tables, find_core
+from convolver.machine.cores import choose_core, core_tables, find_core
 from convolver.machine.profile import MachineProfile
+from convolver.machine.this_machine import describe_cpu
 from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core
 from convolver.probing.decoded_lines import line_figures
+from convolver.probing.fetch_groups import fetch_figures
 from convolver.probing.forward_pairs import pair_figures
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.moments import quietest_figures
@@ -118,6 +120,66 @@ def test_entries_and_width_of_lines_replace_the_published_values():
     params, used = calibrated_core(SEED, _profile(**{"front.width": 7.99, "front.entry": 6.0, "throughput.slot": 0.15}))
     assert used == {"issue_width": 8, "entry_slots": 6, "fetch_width": 12, "code_window": 64}
     assert used.items() <= params.params.items()
+
+
+def _loops(width, fetch, lines, branch=1.0, noise=0.004):
+    """Samples of turns of a core of this width that fetches so many slots at once; of ``lines`` one after the other, or not."""
+
+    def turn(slots, groups):
+        return max(slots / width, groups, branch)
+
+    cycles = {str(slots): turn(slots, -(-slots // fetch)) for slots in range(2, 17)}
+    cycles["across"] = turn(6, 2 if lines else -(-6 // fetch))
+    return {name: [value * (1 + noise * step) for step in (0, 1, 2, 9)] for name, value in cycles.items()}
+
+
+@pytest.mark.parametrize(("width", "fetch"), [(4, 6), (6, 8), (6, 6), (8, 12), (5, 8)])
+@pytest.mark.parametrize("lines", [True, False])
+def test_loops_tell_what_is_fetched_at_once(width, fetch, lines):
+    found = {one.name: one.value for one in fetch_figures(_loops(width, fetch, lines))}
+    assert found["front.fetch"] == fetch
+    params = calibrated_core(find_core("zen3"), _profile(**found))[0].params
+    assert (params["fetch_width"], params["code_window"]) == (fetch, 64 if lines else 0)
+
+
+def test_slow_branches_of_a_run_hide_no_fetch_group():
+    """As timed on Zen 3 at times: loops of two to six slots take 1.16 cycles."""
+    assert {one.name: one.value for one in fetch_figures(_loops(6, 8, True, branch=1.16))}["front.fetch"] == 8
+
+
+def test_loops_that_no_fetch_group_ends_say_nothing_of_fetch():
+    assert "front.fetch" not in {one.name for one in fetch_figures(_loops(6, 32, False))}
+    narrow = {one.name: one.value for one in fetch_figures(_loops(4, 4, True))}
+    assert narrow == {"front.fetch": 4}, "six slots are fetched in turns in one line, too"
+    assert fetch_figures({}) == fetch_figures({"6": [], "across": []}) == []
+    holes = {name: samples for name, samples in _loops(6, 8, True).items() if name not in ("7", "9")}
+    assert "front.fetch" not in {one.name for one in fetch_figures(holes)}
+
+
+@pytest.mark.parametrize("core", ["golden-cove", "zen5"])
+def test_cores_with_rules_of_their_own_keep_their_fetch(core):
+    """A loop buffer hides fetch; entries of decoded code and predicted lines are finer rules."""
+    seed = find_core(core)
+    assert seed.params.get("loop_buffer") or seed.params.get("entry_slots") or seed.params.get("lines_ahead")
+    found = {one.name: one.value for one in fetch_figures(_loops(6, 7, True))}
+    assert calibrated_core(seed, _profile(**found)) == (seed, {})
+
+
+@pytest.mark.parametrize(
+    ("general", "vector", "eliminated"),
+    [(0.17, 0.17, ("general", "vector")), (1.0, 0.25, ("vector",)), (1.0, 1.0, ()), (0.75, 1.0, ("general",))],
+)
+def test_chains_of_moves_tell_which_are_eliminated(general, vector, eliminated):
+    """What is neither clearly renamed nor clearly executed leaves the table's word."""
+    table, used = calibrated_core(SEED, _profile(**{"moves.general": general, "moves.vector": vector}))
+    assert table.eliminates == eliminated
+    assert set(used) == {"moves.vector"} | ({"moves.general"} if general != 0.75 else set())
+
+
+@pytest.mark.parametrize(("store", "alone"), [(1.0, 1), (0.5, 0), (0.7, None)])
+def test_stores_of_vectors_tell_whether_they_go_alone(store, alone):
+    used = calibrated_core(SEED, _profile(**{"throughput.store": 0.5, "throughput.store_16": store}))[1]
+    assert used.get("lone_vector_stores") == alone
 
 
 def test_additions_that_are_faster_among_themselves_make_a_group():
@@ -275,7 +337,29 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     if "front.near" not in figures:
         pytest.skip("others shared the core all the time")
     assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
-    assert not any(name.startswith(("lines.", "pairs.")) for name in figures)
+    assert not any(name.startswith(("lines.", "pairs.", "fetch.")) for name in figures)
+
+
+KNOWN = {
+    "front.fetch": 8,
+    "front.across": 2,
+    "moves.general": 1 / 6,
+    "moves.vector": 1 / 6,
+    "throughput.store_16": 1,
+    "throughput.store": 0.5,
+}
+"""Of Zen 3: AMD, "Software Optimization Guide for the AMD Family 19h", 56665: in a cycle eight macro-operations from the cache of
+decoded code, six renamed, two stores of which one of a vector."""
+
+
+@pytest.mark.slow
+def test_the_probe_finds_the_known_facts_of_zen3(figures):
+    if choose_core(describe_cpu())[0].name != "zen3":
+        pytest.skip("another core")
+    looked = set(KNOWN) & set(figures)
+    if not looked:
+        pytest.skip("others shared the core all the time")
+    assert {name: figures[name].value for name in looked} == pytest.approx({name: KNOWN[name] for name in looked}, rel=0.1)
 
 
 @pytest.mark.slow
