@@ -27,7 +27,7 @@ from convolver.probing.curves import summaries as summaries_of
 from convolver.probing.detect import detect_all, effective_hierarchy
 from convolver.probing.interference import busy_hierarchies, loaded_curves, loaded_plan, other_cpus, residency
 from convolver.probing.kernel import kernel_costs, kernel_samples
-from convolver.probing.moments import quietest_figures, taken_cycles
+from convolver.probing.moments import quiet_moments, quietest_figures
 from convolver.probing.plan import (
     FULL_LARGEST_BYTES,
     QUICK_LARGEST_BYTES,
@@ -37,7 +37,7 @@ from convolver.probing.plan import (
     largest_working_set,
     quick_plan,
 )
-from convolver.probing.port_probe import port_figures, port_samples
+from convolver.probing.port_probe import least_taken, port_figures, port_samples
 from convolver.probing.runner import Kernel, list_kernels, run_plan
 from convolver.probing.samples import Line, Summary
 from convolver.progress import SILENT, Progress
@@ -285,8 +285,10 @@ def probe(
     mixes.append(ports_now())
     core.append(core_now())
     mixes.append(ports_now())
-    figures = quietest_figures(core)
-    ports = port_figures(mixes, taken_cycles(figures))
+    alone = least_taken(core, mixes)
+    if plan.surroundings and not quiet_moments(core, alone):
+        core.append(core_now())
+    figures, ports = quietest_figures(core, alone), port_figures(mixes, alone)
     seconds, after = (datetime.datetime.now(datetime.UTC) - started).total_seconds(), os.getloadavg()
     about = (plan, chosen, kernels, compiler, host_name(), described, reported)
     measured = Measured(*about, lines, huge, without_huge, figures, ports, kernel_costs(kernel), started, seconds, before, after)

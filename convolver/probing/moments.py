@@ -74,14 +74,15 @@ def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, li
     return groups
 
 
-def quiet_moments(moments: Iterable[Sequence[CoreFigure]]) -> list[Sequence[CoreFigure]]:
-    """Return the moments at which the core was not shared all the time: their taken branches take as many cycles as at any.
+def quiet_moments(moments: Iterable[Sequence[CoreFigure]], alone: float = math.inf) -> list[Sequence[CoreFigure]]:
+    """Return the moments at which the core was not shared all the time: their taken branches take as many cycles as at any, and
+    as ``alone``, the least that anything else saw.
 
     Moments of older probes, which did not look, count where there are no others.
     """
     moments = list(moments)
     looked = [(cycles, moment) for moment in moments if (cycles := taken_cycles(moment))]
-    least = min((cycles for cycles, _ in looked), default=0.0)
+    least = min([alone, *(cycles for cycles, _ in looked)])
     return [moment for cycles, moment in looked if cycles <= ALIKE * least] if looked else moments
 
 
@@ -90,10 +91,10 @@ def taken_cycles(figures: Iterable[CoreFigure]) -> float | None:
     return next((figure.value for figure in figures if figure.name == WITNESS), None)
 
 
-def quietest_figures(moments: Iterable[Sequence[CoreFigure]]) -> tuple[CoreFigure, ...]:
+def quietest_figures(moments: Iterable[Sequence[CoreFigure]], alone: float = math.inf) -> tuple[CoreFigure, ...]:
     """Return each figure of a core as the quietest of :func:`quiet_moments` has it: the fewest cycles; of known numbers of
-    entries the most."""
-    figures = chain.from_iterable(quiet_moments(moments))
+    entries the most. Empty where none is quiet."""
+    figures = chain.from_iterable(quiet_moments(moments, alone))
 
     def entries(figure: CoreFigure) -> tuple[bool, float]:
         return figure.high - figure.low <= NARROW * figure.value, figure.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from convolver.machine.core_figures import MixedKind
-from convolver.probing.moments import ALIKE, WITNESS
+from convolver.machine.core_figures import CoreFigure, MixedKind
+from convolver.probing.moments import ALIKE, WITNESS, taken_cycles
 from convolver.probing.port_fit import Mix, fit_ports, kind_cycles
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
@@ -56,6 +57,14 @@ def port_samples(cpu: int, progress: Progress = SILENT) -> list[dict[str, Any]]:
     finally:
         progress.finish()
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def least_taken(core: Iterable[Iterable[CoreFigure]], ports: Iterable[Iterable[Mapping[str, Any]]]) -> float:
+    """Return the cycles of a taken branch on the core alone, as any moment of its figures or its ports saw it; infinite where
+    none looked. Others may share the core at all moments of one of the two."""
+    looks = [cycles for cycles in map(taken_cycles, core) if cycles]
+    looks += [float(cycles) for lines in ports for line in lines if line["name"] == WITNESS for cycles in line["cycles"]]
+    return min(looks, default=math.inf)
 
 
 def port_figures(moments: Iterable[Iterable[Mapping[str, Any]]], taken: float | None = None) -> tuple[MixedKind, ...]:

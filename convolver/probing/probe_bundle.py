@@ -28,9 +28,9 @@ from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
 from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
-from convolver.probing.moments import quietest_figures, taken_cycles
+from convolver.probing.moments import quietest_figures
 from convolver.probing.plan import Plan, full_plan, quick_plan
-from convolver.probing.port_probe import port_figures
+from convolver.probing.port_probe import least_taken, port_figures
 from convolver.probing.runner import Kernel, options_of
 from convolver.probing.samples import Line, steadied
 
@@ -238,7 +238,9 @@ def _profile(
     started = datetime.datetime.fromtimestamp(int(about["started"]), datetime.UTC)
     seconds = sum(one.elapsed_seconds for one in [*measured, *huge, *loaded])
     moments = [core_figures(_Recorded(tasks[name])) for name in tasks if name.startswith("core")]
-    core, kernel = quietest_figures(moments), kernel_costs(tasks["system"])
+    mixes = [tasks[one] for one in tasks if one.startswith("ports")]
+    alone = least_taken(moments, mixes)
+    core, kernel = quietest_figures(moments, alone), kernel_costs(tasks["system"])
     without = "" if huge else f"{WITHOUT_HUGE}the machine gave none."
     page_bytes = page_bytes_of(plan.pages, described)
     around = Around(beside(steadied(loaded, plan.near_bytes), loaded_plan(plan), kernels, page_bytes) if loaded else ())
@@ -256,7 +258,7 @@ def _profile(
             huge_lines=steadied(huge, plan.near_bytes),
             without_huge=without,
             core=core,
-            ports=port_figures([tasks[one] for one in tasks if one.startswith("ports")], taken_cycles(core)),
+            ports=port_figures(mixes, alone),
             kernel=kernel,
             started=started,
             duration_seconds=seconds,

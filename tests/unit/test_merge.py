@@ -1,5 +1,6 @@
 """Several probes of a machine, merged into one profile."""
 
+import math
 from statistics import median
 
 import msgspec
@@ -13,6 +14,7 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Point
 from convolver.probing.merge_probes import merge
 from convolver.probing.moments import merge_points, quietest, quietest_figures, usual
+from convolver.probing.port_probe import least_taken
 from tests.synthetic import machine
 
 SECONDS = st.floats(1e-10, 1e-6)
@@ -68,6 +70,19 @@ def test_a_moment_on_a_shared_core_says_nothing_of_it():
     older = moment(0, 70.0)
     assert quietest_figures([older, moment(2.1, 64.0)]) == tuple(moment(2.1, 64.0))
     assert quietest_figures([older]) == tuple(older)
+    assert quietest_figures([moment(4.2, 461.0)], alone=2.0) == ()
+    assert quietest_figures([moment(4.2, 461.0), moment(2.1, 64.0)], alone=2.0) == tuple(moment(2.1, 64.0))
+
+
+def test_ports_tell_that_a_core_was_shared_all_the_time():
+    taken = CoreFigure(name="witness.taken", value=4.2, low=4.2, high=4.2)
+    ports = [
+        [{"name": "witness.taken", "cycles": [2.07]}, {"name": "alone.alu", "cycles": [0.25]}],
+        [{"name": "alone.alu", "cycles": []}],
+    ]
+    assert least_taken([[taken]], ports) == 2.07
+    assert least_taken([[taken]], []) == 4.2
+    assert least_taken([[]], []) == math.inf
 
 
 def test_a_far_point_says_how_far_a_single_moment_lies_from_it_and_a_near_one_whether_the_two_best_agree():
