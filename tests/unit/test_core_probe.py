@@ -312,7 +312,7 @@ def test_the_model_takes_as_long_for_a_failed_forward_as_was_measured():
     assert cycles.sum() / turns == pytest.approx(19.0, abs=1)
 
 
-TIMED_ALONE = {"front.near", *(f"throughput.{name}" for name in UNITS if name != "root_double_32")}
+TIMED_ALONE = {"front.near", "front.width", "branch.call", *(f"throughput.{name}" for name in UNITS if name != "root_double_32")}
 """Figures that a moment lacks if others shared the core while these were timed."""
 
 
@@ -350,6 +350,8 @@ KNOWN = {
 }
 """Of Zen 3: AMD, "Software Optimization Guide for the AMD Family 19h", 56665: in a cycle eight macro-operations from the cache of
 decoded code, six renamed, two stores of which one of a vector."""
+ALONE = 2.4
+"""Cycles of the witness's turn on a Zen 3 that nothing shares, at most: 2.1, and 4.1 beside another thread."""
 
 
 @pytest.mark.slow
@@ -357,7 +359,7 @@ def test_the_probe_finds_the_known_facts_of_zen3(figures):
     if choose_core(describe_cpu())[0].name != "zen3":
         pytest.skip("another core")
     looked = set(KNOWN) & set(figures)
-    if not looked:
+    if not looked or figures["witness.taken"].value > ALONE:
         pytest.skip("others shared the core all the time")
     assert {name: figures[name].value for name in looked} == pytest.approx({name: KNOWN[name] for name in looked}, rel=0.1)
 
