@@ -278,6 +278,8 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         return None if exact is None else _whole(exact, within)
 
     near, far, line = rounded("front.near", EXACT), rounded("front.far"), rounded("front.line")
+    if near is None and not _fetches_otherwise(result):  # jumps in a row are not always all near, where a loop's one branch is
+        near = rounded("front.within", EXACT)
     targets, code, turns, slots, entry = map(value, SIZES)
     result.param("taken_cycles", near)
     _calls(result, near, value)
@@ -303,15 +305,18 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
 
 
 def _fetch_groups(result: _Calibration, value: Callable[[str], float | None]) -> None:
-    """Take what loops show of fetch: its width, and whether lines end groups. A loop buffer hides both; cores whose entries or
-    predicted lines are known have rules of their own."""
-    params = result.table.params
-    if params.get("loop_buffer") or params.get("entry_slots") or params.get("lines_ahead"):
+    """Take what loops show of fetch: its width, and whether lines end groups."""
+    if _fetches_otherwise(result):
         return
     slots, within, across = (value(f"front.{name}") for name in ("fetch", "within", "across"))
     result.param("fetch_width", None if slots is None else round(slots))
     if within is not None and across is not None and not ALIKE < across / within < GROUP_MORE:
         result.param("code_window", _LINE_BYTES if across >= GROUP_MORE * within else 0)
+
+
+def _fetches_otherwise(result: _Calibration) -> bool:
+    """Tell whether loops say nothing of fetch: a loop buffer hides it; entries and predicted lines are rules of their own."""
+    return any(result.table.params.get(name) for name in ("loop_buffer", "entry_slots", "lines_ahead"))
 
 
 def _calls(result: _Calibration, near: int | None, value: Callable[[str], float | None]) -> None:

@@ -35,6 +35,7 @@ static void cv_time_body(struct cv_bench *bench, const struct cv_body *body, str
     uint64_t turns = 4;
     while (cv_turns_cycles(bench, registers, turns) < SAMPLE_CYCLES / 2)
         turns *= 2;
+    registers.rax += 1 + samples->taken; /* other random numbers than those that predictors have seen */
     for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, samples, NULL) < SAMPLES && !*stop; attempt++)
         cv_sample(bench, &registers, turns, (double)(turns * copies * body->instructions), samples);
 }
