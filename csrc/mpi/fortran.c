@@ -315,11 +315,11 @@ COLLECTIVE(allgather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *r
 COLLECTIVE(allgatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *c, fint *error),
            (sb, sn, st, rb, rn, at, rt, c, error), ALLGATHERV, c, -1, SIZE(sn, st), cvm_sum(rn, TYPE(rt), PEERS))
 COLLECTIVE(alltoall, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error), (sb, sn, st, rb, rn, rt, c, error),
-           8, c, -1, SIZE(rn, rt) * PEERS, SIZE(rn, rt) * PEERS)
+           ALLTOALL, c, -1, SIZE(rn, rt) * PEERS, SIZE(rn, rt) * PEERS)
 COLLECTIVE(alltoallv, (void *sb, fint *sn, fint *sat, fint *st, void *rb, fint *rn, fint *rat, fint *rt, fint *c, fint *error),
            (sb, sn, sat, st, rb, rn, rat, rt, c, error), ALLTOALLV, c, -1, cvm_sum(rn, TYPE(rt), PEERS), cvm_sum(rn, TYPE(rt), PEERS))
 COLLECTIVE(reduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *root, fint *c, fint *error), (sb, rb, n, t, op, root, c, error),
-           10, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
+           REDUCE, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
 COLLECTIVE(allreduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), ALLREDUCE, c,
            -1, SIZE(n, t), SIZE(n, t))
 COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error),
