@@ -2,6 +2,7 @@
 #ifndef CV_BLOB_H
 #define CV_BLOB_H
 
+#include "../common/cv_assert.h"
 #include "blob_shared.h"
 #include "system_calls.h"
 #include "x86_decode.h"
@@ -25,15 +26,7 @@ enum entry { ENTER_DISPATCH, ENTER_CALL, ENTER_POLL, ENTER_BURST_END, ENTER_RESU
 extern const uint64_t cv_table[8];
 extern const char enter_resume[];
 
-/* An invariant, checked in a build with asserts (CONVOLVER_ASSERTS=1). Where it does not hold, the program ends with a message. */
-#ifdef NDEBUG
-#define cv_assert(holds) ((void)0)
-#else
-#define cv_assert(holds) ((holds) ? (void)0 : cv_end_at("convolver-engine: " __FILE__ ": not so: " #holds "\n"))
-#endif
-
 /* blob_system.c */
-void cv_end_at(const char *message) __attribute__((noreturn)); /* the whole process, with exit status 134 */
 void *memset(void *to, int value, unsigned long n);
 void *memcpy(void *to, const void *from, unsigned long n);
 int64_t cv_system(int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);

@@ -75,6 +75,7 @@ static void add(struct cv_slot *slot, struct cv_thread_record record)
 {
     struct cv_blob_period *period = &slot->period;
     uint64_t *list = (uint64_t *)(slot->self + CV_SLOT_PERIOD) + period->half * CV_MOST_PERIOD;
+    cv_assert(SHARED->lock); /* one writer at a time */
     cv_assert(SHARED->records - SHARED->records_read < CV_MOST_RECORDS && period->records < CV_MOST_PERIOD);
     memcpy(&RECORDS[SHARED->records % CV_MOST_RECORDS], &record, sizeof record);
     list[period->records++] = SHARED->records;

@@ -3,6 +3,8 @@
 #ifndef CV_THREAD_RUN_H
 #define CV_THREAD_RUN_H
 
+#include <assert.h>
+
 #include "thread_events.h"
 
 static inline struct packed *current(const cv_threads *t, const struct running *th)
@@ -14,6 +16,7 @@ static inline uint32_t number_of(const cv_threads *t, const struct running *th) 
 
 static inline void make_ready(cv_threads *t, struct running *th)
 {
+    assert(t->n_ready < t->n_threads);
     th->state = READY;
     t->ready[t->n_ready++] = number_of(t, th);
 }

@@ -52,6 +52,7 @@ void cv_thread_make_task(cv_threads *t, struct running *th, uint64_t number)
 static void begin_task(cv_threads *t, struct running *th, uint32_t number)
 {
     struct task *task = &t->tasks[number];
+    assert(task->made && *unfinished_of(t, task->parent, task->maker) > 0); /* it is in the list */
     *(task->before == NOBODY ? &t->first_ready : &t->tasks[task->before].after) = task->after;
     *(task->after == NOBODY ? &t->last_ready : &t->tasks[task->after].before) = task->before;
     task->runner = number_of(t, th);
@@ -98,6 +99,7 @@ void cv_thread_end_task(cv_threads *t, struct running *th)
     const struct task *task = &t->tasks[th->task];
     uint32_t *left = unfinished_of(t, task->parent, task->maker);
     struct running *maker = &t->threads[task->parent == NOBODY ? task->maker : t->tasks[task->parent].runner];
+    assert(*left > 0 && (task->team == NOBODY || t->objects[task->team].unfinished > 0));
     if (!--*left && maker->state == WAITING && maker->waits_for == t->task_waits && maker->task == task->parent)
         cv_thread_resume_waiting(t, maker, t->machine->costs.handover, false);
     if (task->team != NOBODY)

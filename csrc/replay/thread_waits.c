@@ -11,6 +11,8 @@
 void cv_thread_block(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause)
 {
     struct sync_object *o = &t->objects[object];
+    assert(th->state != WAITING && th->state != ASLEEP && th->state != ENDED); /* it is in one queue at most */
+    assert(o->head == NOBODY || (t->threads[o->tail].next == NOBODY && t->threads[o->tail].since <= t->now)); /* first come, first */
     if (t->records[current(t, th)->record].kind != CV_THREAD_START) /* before which it is not there */
         cv_thread_does(t, th, 1 + cause);
     th->state = WAITING;
@@ -36,6 +38,7 @@ static void leave_queue(cv_threads *t, struct running *th)
                 o->tail = before;
             return;
         }
+    assert(!"who waits is in the queue of what it waits for");
 }
 
 /* A barrier takes so long of a thread, whoever comes late. */
@@ -48,6 +51,7 @@ static void barrier_takes(cv_threads *t, const struct running *th, double second
 
 void cv_thread_resume(cv_threads *t, struct running *th, double latency)
 {
+    assert(th->state == WAITING && t->now >= th->since && t->n_sleeps < t->n_threads);
     leave_queue(t, th);
     double waited = t->now - th->since + latency;
     const double barrier = th->cause == CV_THREADS_BARRIER ? latency : 0;
@@ -110,6 +114,7 @@ static bool reads(const cv_threads *t, const struct running *th)
 
 static void give_lock(cv_threads *t, struct sync_object *o, uint32_t thread)
 {
+    assert(o->holder == NOBODY && (!o->readers || reads(t, &t->threads[thread]))); /* one has it, or some that read */
     if (!o->readers)
         o->taken_at = t->now;
     if (reads(t, &t->threads[thread]))
@@ -230,6 +235,7 @@ static bool acquire(cv_threads *t, struct running *th, uint32_t object, double *
     *cost = t->machine->costs.lock;
     if (th->granted || o->count > 0) {
         o->count -= !th->granted;
+        assert(o->count >= 0);
         th->granted = false;
         return true;
     }
@@ -353,6 +359,7 @@ void cv_thread_next_chunk(cv_threads *t, struct running *th, const struct packed
         th->pool = p->second;
     }
     struct sync_object *pool = &t->objects[th->pool];
+    assert(pool->next_chunk <= pool->n);
     if (pool->next_chunk < pool->n) {
         const struct chunk *chunk = &t->chunks[pool->first + pool->next_chunk++];
         th->stream = chunk->thread;

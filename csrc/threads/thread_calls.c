@@ -1,6 +1,8 @@
 /* Calls of functions that synchronize: what they tell when they are entered, and when they return. Freestanding; SPDX: MIT. */
 #include "thread_calls.h"
 
+#include "../common/cv_assert.h"
+
 #define NO_GROUP (1 << 11) /* flags of GOMP_taskloop */
 #define MAY_WAIT (1 << 10)
 #define CRITICAL 1 /* the lock of critical sections without a name */
@@ -20,6 +22,7 @@ struct cv_frame *cv_frame_push(struct cv_followed *f, enum cv_function function,
 {
     if (f->depth == CV_DEEPEST_CALL)
         return 0;
+    cv_assert(f->depth < CV_DEEPEST_CALL && (!f->depth || cv_top(f)->sp >= sp)); /* stacks grow down */
     struct cv_frame *frame = &f->frame[f->depth++];
     *frame = (struct cv_frame){function, sp, *(uint64_t *)sp - 1, object, argument};
     look(f);
@@ -48,6 +51,7 @@ static void remember_handle(uint32_t serial, uint64_t handle)
 /* Values of pthread_t are used again: the newest thread with it is meant. */
 static uint32_t serial_of(uint64_t handle)
 {
+    cv_assert(cv_all_calls->serials < CV_MOST_THREADS);
     for (uint32_t i = cv_all_calls->serials + 1; i-- > 1;)
         if (cv_all_calls->handles[i] == handle)
             return i;
@@ -178,6 +182,7 @@ static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64
     case CREATE:
         if (!frame->argument)
             return;
+        cv_assert(frame->argument <= cv_all_calls->serials);
         remember_handle((uint32_t)frame->argument, *(uint64_t *)object);
         event = CV_THREAD_CREATE, object = frame->argument;
         break;
@@ -227,6 +232,7 @@ void cv_call_left(struct cv_followed *f, uint64_t result, uint64_t target)
     struct cv_frame frame;
     cv_threads_attribute(&f->thread);
     do { /* the body, too, that jumped to it */
+        cv_assert(f->depth > 0 && f->depth <= CV_DEEPEST_CALL);
         frame = f->frame[--f->depth];
         look(f);
         if (target == frame.site + 1 && cv_threads_active())
@@ -249,6 +255,7 @@ int cv_thread_made(struct cv_followed *f, struct cv_followed *child, uint32_t nu
     struct cv_frame *frame = cv_top(f);
     if (cv_all_calls->serials == CV_MOST_THREADS - 1)
         return 0;
+    cv_assert(child != f && f->thread.serial <= cv_all_calls->serials);
     cv_threads_attribute(&f->thread);
     const uint32_t place = frame ? cv_threads_place(frame->site) : 0, serial = ++cv_all_calls->serials;
     *child = (struct cv_followed){.thread = {.serial = (uint16_t)serial, .parent = f->thread.serial}};
@@ -287,6 +294,7 @@ int cv_system_call_begins(struct cv_followed *f, uint64_t number, const uint64_t
     /* The woken may run before the waker comes back. */
     if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET)
         cv_threads_event(&f->thread, CV_THREAD_WAKE, arguments[0], 0, 0);
+    cv_assert(!f->sleeps_at); /* it waits at one futex at a time */
     f->sleeps_at = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET ? arguments[0] : 0;
     return f->sleeps_at != 0;
 }

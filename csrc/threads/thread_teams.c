@@ -2,6 +2,8 @@
  * Freestanding; SPDX: MIT. */
 #include "thread_calls.h"
 
+#include "../common/cv_assert.h"
+
 #define TEAM (1ULL << 63)
 
 /* ---- bodies of parallel regions ---- */
@@ -9,6 +11,7 @@
 static uint64_t *body_slot(uint64_t function)
 {
     uint32_t i = (function * 0x9E3779B97F4A7C15ULL) >> 54;
+    cv_assert(i < CV_MOST_BODIES && cv_all_calls->n_bodies <= CV_MOST_BODIES / 2); /* the search ends */
     while (cv_all_calls->bodies[i] && cv_all_calls->bodies[i] != function)
         i = (i + 1) % CV_MOST_BODIES;
     return &cv_all_calls->bodies[i];
@@ -67,6 +70,7 @@ uint64_t cv_team_find(struct cv_followed *f, uint64_t function, uint64_t data)
         found = team->number;
         best = fits;
     }
+    cv_assert(found <= cv_all_calls->n_teams);
     return found;
 }
 
@@ -96,6 +100,7 @@ uint64_t cv_task_make(struct cv_task task)
     uint32_t i = 0;
     while (i < cv_all_calls->tasks_end && cv_all_calls->tasks[i].number)
         i++;
+    cv_assert(i <= cv_all_calls->tasks_end && cv_all_calls->tasks_end <= CV_MOST_TASKS);
     if (i == CV_MOST_TASKS)
         return 0;
     cv_all_calls->tasks_end = i == cv_all_calls->tasks_end ? i + 1 : cv_all_calls->tasks_end;
@@ -119,6 +124,7 @@ uint64_t cv_task_take(uint64_t function, uint64_t data, uint64_t object, uint64_
     }
     if (!found)
         return 0;
+    cv_assert(found->number <= cv_all_calls->n_tasks && (!number || found->number == number));
     number = found->number;
     found->number = 0;
     return number;
@@ -134,6 +140,7 @@ static uint64_t task_of(const struct cv_followed *f)
 
 void cv_task_begin_loop(struct cv_followed *f, struct cv_task_loop loop)
 {
+    cv_assert(f->depth > 0 && f->frame[f->depth - 1].function == TASK_LOOP);
     loop.sp = f->frame[f->depth - 1].sp;
     loop.maker = f->thread.serial;
     loop.within = task_of(f);

@@ -6,6 +6,7 @@
  * all its records get one class. */
 #include "tracer.h"
 #include "private.h"
+#include "../common/cv_assert.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
@@ -107,6 +108,8 @@ static void add_counters(struct class *class)
 /* ---- records ---- */
 
 /* What ran since the last call is the running thread's. */
+void cv_end_at(const char *message) { VG_(tool_panic)(message); }
+
 void cv_threads_attribute(struct cv_thread *thread)
 {
     ULong n = cv_executed() - attributed;
