@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.layouts import layout
+from convolver._native.layouts import copied, layout, pointer
 from convolver._native.path_builder import PathWindow
 from convolver._native.status import check
 
@@ -56,11 +56,6 @@ class Code(NamedTuple):
     site_store: NDArray[np.bool_]
 
 
-def _pointer(array: NDArray[Any], ctype: str) -> Any:
-    """A pointer to an array's memory; the caller keeps it alive."""
-    return ffi.cast(ctype, array.__array_interface__["data"][0])
-
-
 def _typed(array: Any, dtype: Any) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype=dtype)
 
@@ -74,7 +69,7 @@ class Core:
         kinds = (np.uint32, np.uint64, np.uint64, OP, np.uint16, np.uint16, np.uint8)
         names = ("uint32_t", "uint64_t", "uint64_t", "cv_core_op", "uint16_t", "uint16_t", "uint8_t")
         arrays = [_typed(array, kind) for array, kind in zip(code, kinds, strict=True)]
-        pointers = [_pointer(array, f"const {name} *") for array, name in zip(arrays, names, strict=True)]
+        pointers = [pointer(array, f"const {name} *") for array, name in zip(arrays, names, strict=True)]
         sizes = (len(arrays[1]), len(arrays[3]), len(arrays[4]))
         native = ffi.new("cv_core_code *", (*sizes, *pointers))
         check(
@@ -94,8 +89,8 @@ class Core:
         """
         owners, rates = _typed(owners, np.uint32), _typed(rates, np.float32)
         latencies, walks = _typed(latencies, np.uint16), _typed(walks, np.uint16)
-        pointers = [_pointer(owners, "uint32_t *"), _pointer(rates, "float *")]
-        pointers += [_pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
+        pointers = [pointer(owners, "uint32_t *"), pointer(rates, "float *")]
+        pointers += [pointer(cycles, "uint16_t *") for cycles in (latencies, walks)]
         given = ffi.new("cv_core_far_shares *", (rates.shape[1], rates.shape[0], *pointers))
         check(lib.cv_core_levels(self.handle, given), "Giving a core model its levels")
 
@@ -108,20 +103,20 @@ class Core:
         path.following, path.visits, path.warm_visits = window.following, len(window.segments), window.warm_visits
         path.references = len(window.addresses)
         kept = [_typed(array, kind) for array, kind in zip(window[5:], (np.uint32, np.uint32, np.uint64, np.uint32), strict=True)]
-        path.segments, path.first_reference = _pointer(kept[0], "uint32_t *"), _pointer(kept[1], "uint32_t *")
-        path.addresses, path.sites = _pointer(kept[2], "uint64_t *"), _pointer(kept[3], "uint32_t *")
+        path.segments, path.first_reference = pointer(kept[0], "uint32_t *"), pointer(kept[1], "uint32_t *")
+        path.addresses, path.sites = pointer(kept[2], "uint64_t *"), pointer(kept[3], "uint32_t *")
         optional = [None if array is None else _typed(array, kind) for array, kind in ((flags, np.uint8), (latencies, np.uint16))]
         names = ("uint8_t *", "uint16_t *")
-        pointers = [ffi.NULL if a is None else _pointer(a, name) for a, name in zip(optional, names, strict=True)]
+        pointers = [pointer(a, name) for a, name in zip(optional, names, strict=True)]
         check(lib.cv_core_walk(self.handle, path, *pointers), "Walking a path through a core model")
 
-    def _counts(self, pointer: Any) -> NDArray[np.uint64]:
-        return np.frombuffer(ffi.buffer(pointer, 8 * self._ops), dtype=np.uint64).copy() if self._ops else np.zeros(0, np.uint64)
+    def _counts(self, counts: Any) -> NDArray[np.uint64]:
+        return copied(counts, self._ops, np.dtype(np.uint64))
 
     def blame(self, owners: NDArray[np.uint32], count: int) -> None:
         """Count from now on what the operations of each owner are to blame for; ``owners``: one an operation, below ``count``."""
         owners = _typed(owners, np.uint32)
-        check(lib.cv_core_blame(self.handle, _pointer(owners, "uint32_t *"), count), "Counting causes in a core model")
+        check(lib.cv_core_blame(self.handle, pointer(owners, "uint32_t *"), count), "Counting causes in a core model")
         self._owners = count
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convolver._native._core import ffi
 
@@ -20,6 +21,18 @@ def layout(name: str) -> np.dtype[Any]:
 def packed(name: str, **fields: int) -> bytes:
     """Return a C structure of numbers as bytes; fields that are not given are 0."""
     return bytes(ffi.buffer(ffi.new(f"{name} *", fields)))
+
+
+def pointer(array: NDArray[Any] | None, ctype: str) -> Any:
+    """Return a pointer to an array's memory, without a copy, read-only arrays included; the caller keeps the array alive."""
+    return ffi.NULL if array is None else ffi.cast(ctype, array.__array_interface__["data"][0])
+
+
+def copied(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a copy of a C array."""
+    if not count:
+        return np.zeros(0, dtype=dtype)
+    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype).copy()
 
 
 def _format(ctype: Any) -> Any:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.layouts import copied
 from convolver._native.status import check, owned
-from convolver._native.trace_decoder import Decoder, copied
+from convolver._native.trace_decoder import Decoder
 
 UNKNOWN: int = lib.CV_PATH_UNKNOWN
 """In place of a segment that is not known."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from convolver._native._core import ffi, lib
 from convolver._native.branch_predictor import Branches
 from convolver._native.core_walk import Core
-from convolver._native.layouts import layout
+from convolver._native.layouts import copied, layout
 from convolver._native.path_builder import Paths
 from convolver._native.status import check, owned
-from convolver._native.trace_decoder import Decoder, column, copied
+from convolver._native.trace_decoder import Decoder, column
 
 ABOUT, FOUND = layout("cv_sample_window"), layout("cv_block_cycles")
 

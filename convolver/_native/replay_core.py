@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.layouts import layout
+from convolver._native.layouts import copied, layout, pointer
 from convolver._native.status import check
 from convolver.errors import FormatError
 
@@ -49,16 +49,6 @@ DIM_ERRORS = {
     lib.CV_DIM_OP: "unknown collective operation",
     lib.CV_DIM_SYNC: "invalid synchronization field",
 }
-
-
-def _pointer(kind: str, array: NDArray[Any]) -> Any:
-    return ffi.cast(kind, ffi.from_buffer(array)) if array.size else ffi.NULL
-
-
-def _copy(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    if count == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype).copy()
 
 
 _CTYPES = {np.uint8: "uint8_t *", np.int32: "int32_t *", np.int64: "int64_t *", np.float64: "double *"}
@@ -101,7 +91,7 @@ class PackedEvents:
         self.records = int(first[-1])
         trace = ffi.new("cv_replay_trace *", {"ranks": self.ranks, "communicators": len(member_first) - 1})
         for name, array in self._kept.items():
-            setattr(trace, name, _pointer(_CTYPES[array.dtype.type], array))
+            setattr(trace, name, pointer(array, _CTYPES[array.dtype.type]))
         handle, fault = ffi.new("cv_replay **"), ffi.new("cv_replay_fault *")
         status = lib.cv_replay_new(trace, handle, fault)
         if fault.kind:
@@ -128,8 +118,8 @@ class PackedEvents:
         table = ffi.new("cv_replay_module[]", [{"type": t, "value": v, "ratio": r} for t, v, r in modules] or 1)
         status = lib.cv_replay_scale(
             self._handle,
-            ffi.NULL if ranks is None else _pointer("double *", ranks),
-            ffi.NULL if bursts is None else _pointer("double *", bursts),
+            pointer(ranks, "double *"),
+            pointer(bursts, "double *"),
             table,
             len(modules),
         )
@@ -141,15 +131,15 @@ class PackedEvents:
         for name, value in network.items():
             if isinstance(value, np.ndarray):
                 kept.append(value)
-                value = _pointer(_CTYPES[value.dtype.type], value)
+                value = pointer(value, _CTYPES[value.dtype.type])
             setattr(native, name, value)
         result = ffi.new("cv_replay_result *")
         check(lib.cv_replay_run(self._handle, native, int(record), result), "replaying MPI events")
         try:
             return RunResult(
-                _copy(result.ranks, self.ranks, RANK),
-                _copy(result.intervals, result.interval_count, INTERVAL),
-                _copy(result.messages, result.message_count, MESSAGE),
+                copied(result.ranks, self.ranks, RANK),
+                copied(result.intervals, result.interval_count, INTERVAL),
+                copied(result.messages, result.message_count, MESSAGE),
                 result.events,
                 bool(result.deadlock),
             )
@@ -171,9 +161,9 @@ class DimParser:
         columns["task"] = np.empty(capacity, np.int32)
         native = ffi.new("cv_dim_columns *", {"capacity": capacity, "tasks": self._tasks})
         native.communicators = len(self._comm_ids)
-        native.comm_ids = _pointer("int32_t *", self._comm_ids)
+        native.comm_ids = pointer(self._comm_ids, "int32_t *")
         for name, array in columns.items():
-            setattr(native, name, _pointer(_CTYPES[array.dtype.type], array))
+            setattr(native, name, pointer(array, _CTYPES[array.dtype.type]))
         consumed, lines = ffi.new("size_t *"), ffi.new("size_t *")
         error = lib.cv_dim_parse(ffi.from_buffer(text), len(text), native, consumed, lines)
         return {name: array[: native.count] for name, array in columns.items()}, lines[0], DIM_ERRORS.get(error)

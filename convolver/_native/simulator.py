@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
+from convolver._native.layouts import pointer
 from convolver._native.status import check
 from convolver.errors import SimulationError
 
@@ -40,11 +41,6 @@ class Counts(NamedTuple):
     write_backs: NDArray[np.uint64]
 
 
-def _pointer(array: NDArray[Any] | None, ctype: str) -> Any:
-    """A pointer to the array's memory, without a copy, read-only arrays included; the caller keeps the array alive."""
-    return ffi.NULL if array is None else ffi.cast(ctype, array.__array_interface__["data"][0])
-
-
 def make_refs(
     addresses: NDArray[np.uint64],
     sizes: NDArray[np.uint16] | None,
@@ -53,10 +49,10 @@ def make_refs(
 ) -> Any:
     """A ``cv_refs`` over arrays that the caller keeps alive."""
     refs = ffi.new("cv_refs *")
-    refs.address = _pointer(addresses, "const uint64_t *")
-    refs.owner = _pointer(owners, "const uint32_t *")
-    refs.size = _pointer(sizes, "const uint16_t *")
-    refs.write = _pointer(writes, "const uint8_t *")
+    refs.address = pointer(addresses, "const uint64_t *")
+    refs.owner = pointer(owners, "const uint32_t *")
+    refs.size = pointer(sizes, "const uint16_t *")
+    refs.write = pointer(writes, "const uint8_t *")
     refs.count = len(addresses)
     return refs
 
@@ -151,6 +147,6 @@ class Simulator(NativeSimulator):
     def grouped_counts(self, hierarchy: int, level: int) -> Counts:
         """Return the same by group: arrays of shape (owners, groups)."""
         counts = Counts(*(np.zeros((self.owners, self.groups), dtype=np.uint64) for _ in range(3)))
-        pointers = [_pointer(array, "uint64_t *") for array in counts]
+        pointers = [pointer(array, "uint64_t *") for array in counts]
         check(lib.cv_sim_counts(self.handle, hierarchy, level, *pointers), "Reading the simulator's counters")
         return counts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
 from convolver._native.detailed_engine import DetailedSimulator
-from convolver._native.layouts import layout
+from convolver._native.layouts import copied, layout
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
 from convolver._native.status import check, owned
@@ -85,13 +85,6 @@ class Unpacked(NamedTuple):
 def crc32c(data: bytes, crc: int = 0) -> int:
     """Return the CRC-32C of ``data``, continuing from ``crc``."""
     return int(lib.cv_crc32c(crc, ffi.from_buffer(data), len(data)))
-
-
-def copied(pointer: Any, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return a copy of a C array."""
-    if not count:
-        return np.zeros(0, dtype=dtype)
-    return np.frombuffer(ffi.buffer(pointer, count * dtype.itemsize), dtype=dtype).copy()
 
 
 def column(getter: Any, handle: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
