@@ -1,8 +1,9 @@
-"""The whole chain in one call: analyze, convolve, ratio. The only place in which the parts are composed."""
+"""The whole chain in one call: analyze, convolve, ratio."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,13 @@ from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes, without_draws
-from convolver.convolution.convolve import common_method, convolve, paper_seconds
+from convolver.convolution.convolve import common_method, paper_seconds
 from convolver.convolution.cpu_ratio import CpuRatio, anchored, cpu_ratio
-from convolver.convolution.elapsed_replay import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.convolution.limit_shares import grouped
-from convolver.convolution.spanning import spanning
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
 from convolver.errors import SchemaError
 from convolver.machine.catalog import MachineName, as_machine
-from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.schema import DocumentArtifact
 from convolver.signature.signature import Signature
@@ -142,18 +141,14 @@ def predict_from(
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     method = common_method([base, target], method)
 
-    def times_on(machine: MachineProfile, waited: float | None, beside: MachineName | None = None) -> BlockTimes:
-        found = convolve(analysis, machine, overlap=overlap, method=method, waiting_seconds=waited)
-        if beside is not None:
-            found = spanning(found, convolve(analysis, beside, overlap=overlap, method=method))
-        return found if threads is None else threads.added(machine, found, cores, pinning)
-
+    on = partial(times_on, analysis, threads=threads, cores=cores, pinning=pinning, overlap=overlap, method=method)
     if before is not None and before.base is not None and before.document["method"] == method:
         of_base, paper_of_base = before.base, float(before.document["paper"]["base_seconds"])
     else:
-        of_base, paper_of_base = times_on(base, waiting_seconds), paper_seconds(analysis, base, overlap)
+        of_base, paper_of_base = on(base, waiting_seconds=waiting_seconds), paper_seconds(analysis, base, overlap)
     same = target.id == base.id
-    of_target = of_base if same and beside is None else times_on(target, waiting_seconds if same else None, beside)
+    waited = waiting_seconds if same else None
+    of_target = of_base if same and beside is None else on(target, beside=beside, waiting_seconds=waited)
     times = [of_base, of_target]
     ratio = cpu_ratio(*times)
     measured = measured_seconds if measured_seconds is not None else signature.measured_seconds

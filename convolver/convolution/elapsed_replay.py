@@ -9,16 +9,19 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.thread_replay import COMPACT, Complexes, NearWork, PackedThreads, ThreadRun
 from convolver.analyzing.analyze import analyze
+from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed import Elapsed
 from convolver.convolution.lost_time import contended_lines, lost_seconds, parallel_regions, spin_loops, waited_locks
+from convolver.convolution.spanning import spanning
 from convolver.convolution.thread_costs import (
     NORMAL_90,
     SEED,
@@ -31,6 +34,7 @@ from convolver.convolution.thread_costs import (
 )
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import QUANTILES
+from convolver.machine.catalog import MachineName
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
@@ -281,3 +285,24 @@ def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) 
         return min(float(low), seconds), max(float(high), seconds)
     whole, low, high = times.total
     return (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)
+
+
+def times_on(
+    analysis: Analysis,
+    machine: MachineProfile,
+    threads: ThreadReplay | None = None,
+    cores: int | None = None,
+    pinning: str | None = None,
+    *,
+    beside: MachineName | None = None,
+    waiting_seconds: float | None = None,
+    **how: Any,
+) -> BlockTimes:
+    """Return a program's times on a machine: convolved as ``how`` says, and its ``threads``, where it has some, replayed.
+
+    ``beside``: the machine in another state, which the interval then includes.
+    """
+    found = convolve(analysis, machine, waiting_seconds=waiting_seconds, **how)
+    if beside is not None:
+        found = spanning(found, convolve(analysis, beside, **how))
+    return found if threads is None else threads.added(machine, found, cores, pinning)

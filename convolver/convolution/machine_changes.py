@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import compared
-from convolver.convolution.convolve import convolve
-from convolver.convolution.elapsed_replay import ThreadReplay
+from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.convolution.verdict import verdict
 from convolver.errors import HierarchyError
 from convolver.machine.catalog import MachineName, as_machine
@@ -101,13 +100,11 @@ def what_if(
         analysis = analyze(program, [machine, *others.values()], progress=progress)
         known, from_trace = others, []
     known = {AS_IS: machine, **known}
-    times = {label: convolve(analysis, one) for label, one in known.items()}
     threads = ThreadReplay.of(program)
+    cores = cores or (threads.cores(machine) if threads else 1)
+    times = {label: times_on(analysis, one, threads, cores, pinning) for label, one in known.items()}
     if threads is not None:
-        cores = cores or threads.cores(machine)
-        more = threads.added(machine, times[AS_IS], 2 * cores, pinning)
-        times = {label: threads.added(known[label], one, cores, pinning) for label, one in times.items()}
-        times[f"{2 * cores} cores"] = more
+        times[f"{2 * cores} cores"] = threads.added(machine, times[AS_IS], 2 * cores, pinning)
     found = [_answer(label, times[AS_IS], one) for label, one in times.items()]
     first, *rest = found
     unknown = [WhatIf(label, None, None, None, None, None) for label in from_trace]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from convolver.analyzing.analyze import analyze
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.convolve import common_method, convolve
-from convolver.convolution.elapsed_replay import ThreadReplay
+from convolver.convolution.convolve import common_method
+from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.errors import SchemaError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
@@ -55,12 +55,10 @@ def block_times(base: MachineProfile, target: MachineProfile, overlap: str = "no
 
     def times(trace: Trace) -> tuple[BlockTimes, BlockTimes]:
         machines = (base, target)
-        analysis = analyze(trace, machines)
-        found = {one.name: convolve(analysis, one, overlap=overlap, method=common_method(machines)) for one in machines}
-        threads = ThreadReplay.of(trace)
-        if threads is not None:
-            found = {one.name: threads.added(one, found[one.name], cores or threads.threads) for one in machines}
-        return found[base.name], found[target.name]
+        analysis, threads, method = analyze(trace, machines), ThreadReplay.of(trace), common_method(machines)
+        many = cores or (threads.threads if threads else None)
+        one, two = (times_on(analysis, each, threads, many, overlap=overlap, method=method) for each in machines)
+        return one, two
 
     return times
 

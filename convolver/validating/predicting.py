@@ -13,8 +13,8 @@ import polars as pl
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.program_analysis import Analysis
-from convolver.convolution.convolve import common_method, convolve
-from convolver.convolution.elapsed_replay import ThreadReplay
+from convolver.convolution.convolve import common_method
+from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.machine.profile import MachineProfile
@@ -30,7 +30,7 @@ from convolver.validating.tracing import trace_job
 from convolver.validating.validation_rows import measured_fields, paired_ratios, row, timed_by, waited_seconds
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
-"""The ways to predict that are compared, and what :func:`convolve` is asked for each."""
+"""The ways to predict that are compared, and what :func:`times_on` is asked for each."""
 
 
 class JobRows(NamedTuple):
@@ -110,9 +110,8 @@ class Predictor:
         threads = ThreadReplay.of(Trace.load(traced.path)) if job.threads > 1 else None
         found = JobRows([], {}, [])
         for method, options in self._methods().items():
-            times = {one.name: convolve(analysis, machine, **options) for one, machine in zip(conditions, machines, strict=True)}
-            if threads is not None:
-                times = {name: threads.added(self.machines[name], one, job.threads) for name, one in times.items()}
+            how = {"threads": threads, "cores": job.threads, **options}
+            times = {one.name: times_on(analysis, self.machines[one.name], **how) for one in conditions}
             for one in conditions:
                 total = with_its_pages(one, self.campaign.base_condition, times, signature) if method == "model" else None
                 pairs, waited = self._pairs(job, one), self._waited(job)
