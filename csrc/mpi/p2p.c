@@ -206,13 +206,7 @@ int MPI_Sendrecv(const void *sb, int sn, MPI_Datatype st, int to, int stag, void
     cvm_leave(&s);
     if (s.outer) {
         /* As a non-blocking send and a receive, so that two tasks may exchange. */
-        uint32_t id = cvm_comm(c);
-        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND,
-                                        .partner = cvm_world_rank(id, to),
-                                        .tag = stag,
-                                        .comm = id,
-                                        .request = cvm_serial(),
-                                        .bytes = cvm_bytes(sn, st)});
+        cvm_posted(&s, true, sn, st, to, stag, c, MPI_REQUEST_NULL, false);
         cvm_received(&s, from, rtag, c, seen, rn, rt);
     }
     cvm_close(&s);
@@ -226,13 +220,7 @@ int MPI_Sendrecv_replace(void *b, int n, MPI_Datatype t, int to, int stag, int f
     int result = PMPI_Sendrecv_replace(b, n, t, to, stag, from, rtag, c, seen);
     cvm_leave(&s);
     if (s.outer) {
-        uint32_t id = cvm_comm(c);
-        cvm_put(&s, (struct cvm_record){.call = CVM_ISEND,
-                                        .partner = cvm_world_rank(id, to),
-                                        .tag = stag,
-                                        .comm = id,
-                                        .request = cvm_serial(),
-                                        .bytes = cvm_bytes(n, t)});
+        cvm_posted(&s, true, n, t, to, stag, c, MPI_REQUEST_NULL, false);
         cvm_received(&s, from, rtag, c, seen, n, t);
     }
     cvm_close(&s);
