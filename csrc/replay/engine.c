@@ -15,13 +15,13 @@ bool cv_goes_on_at(simulation *s, uint32_t rank, double time)
     return true;
 }
 
-bool cv_startup(simulation *s, uint32_t rank, double latency)
+bool cv_startup(simulation *s, uint32_t rank, uint8_t stage, double seconds)
 {
     rank_state *k = &s->ranks[rank];
-    k->stage = 1;
-    k->transfer += latency;
-    cv_record_interval(s, rank, s->now, s->now + latency, CV_REPLAY_STATE_STARTUP, -1, NONE);
-    return cv_goes_on_at(s, rank, s->now + latency);
+    k->stage = stage;
+    k->transfer += seconds;
+    cv_record_interval(s, rank, s->now, s->now + seconds, CV_REPLAY_STATE_STARTUP, -1, NONE);
+    return cv_goes_on_at(s, rank, s->now + seconds);
 }
 
 /* --- ranks ------------------------------------------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static bool collective_step(simulation *s, uint32_t rank, const record *r)
 {
     enum outcome outcome = cv_collective_reach(s, rank, r);
     if (outcome == NOT_YET) {
-        if (!cv_startup(s, rank, cv_collective_latency(s, s->trace->instances[r->where].comm, rank)))
+        if (!cv_startup(s, rank, 1, cv_collective_latency(s, s->trace->instances[r->where].comm, rank)))
             return false;
         outcome = cv_collective_reach(s, rank, r);
     }
@@ -90,7 +90,7 @@ static bool walk(simulation *s, uint32_t rank)
                 return false;
             break;
         case CV_REPLAY_IRECV:
-            if (s->net->cost_points && !k->stage && !cv_startup(s, rank, s->net->cost_post))
+            if (s->net->cost_points && !k->stage && !cv_startup(s, rank, 1, s->net->cost_post))
                 return false;
             cv_receive_post(s, r);
             break;

@@ -272,8 +272,8 @@ void cv_see_pending(simulation *s, uint32_t rank);
 void cv_rank_resume(simulation *s, uint32_t rank);
 /* Returns true when the rank can go on at `time` right away, false when it was put into the queue. */
 bool cv_goes_on_at(simulation *s, uint32_t rank, double time);
-/* Pays the startup of the current record; returns as cv_goes_on_at. */
-bool cv_startup(simulation *s, uint32_t rank, double latency);
+/* Pays what the current record takes until `stage`; returns as cv_goes_on_at. */
+bool cv_startup(simulation *s, uint32_t rank, uint8_t stage, double seconds);
 
 /* record.c */
 void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row, uint32_t cause);

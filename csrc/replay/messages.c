@@ -214,16 +214,6 @@ static void leave_for(simulation *s, uint32_t id)
         cv_processor_visit(s, m->destination);
 }
 
-/* The message is there: the receive ends `cost` later. Returns true when the rank can go on right away. */
-static bool finishes_at(simulation *s, uint32_t rank, double cost)
-{
-    rank_state *k = &s->ranks[rank];
-    k->stage = 2;
-    k->transfer += cost;
-    cv_record_interval(s, rank, s->now, s->now + cost, CV_REPLAY_STATE_STARTUP, -1, NONE);
-    return cv_goes_on_at(s, rank, s->now + cost);
-}
-
 static bool receive_goes_on(simulation *s, uint32_t rank, const record *r)
 {
     channel *c = &s->channels[r->where];
@@ -234,7 +224,7 @@ static bool receive_goes_on(simulation *s, uint32_t rank, const record *r)
         cv_record_message(s, &s->messages[id], s->now);
         double cost = receive_cost(s, &s->messages[id]);
         consume(s, rank, id);
-        return cost == 0 || finishes_at(s, rank, cost);
+        return cost == 0 || cv_startup(s, rank, 2, cost);
     }
     start_blocked_sender(s, c);
     c->waiting = true;
@@ -290,12 +280,12 @@ bool cv_message_step(simulation *s, uint32_t rank, const record *r)
         double cost = receive_cost(s, m);
         copied_at(s, m, s->now + cost);
         consume(s, rank, k->taken);
-        return cost == 0 || finishes_at(s, rank, cost);
+        return cost == 0 || cv_startup(s, rank, 2, cost);
     }
     double latency = send ? point_latency(s, rank, peer) : point_latency(s, peer, rank);
     if (s->net->cost_points)
         latency = send ? cv_message_cost(s, s->net->cost_send, r->bytes) : 0;
-    if (!k->stage && !cv_startup(s, rank, latency))
+    if (!k->stage && !cv_startup(s, rank, 1, latency))
         return false;
     return send ? send_goes_on(s, rank, r, s->now - latency) : receive_goes_on(s, rank, r);
 }
