@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 ROOT = Path(__file__).resolve().parents[1]
-_SANITIZED = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-fno-strict-aliasing")
+_SANITIZED = ("-std=gnu11", "-Og", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-fno-strict-aliasing")
 _SANITIZED += ("-fsanitize=address,undefined", "-fno-sanitize-recover", "-I", str(ROOT / "csrc" / "include"))
 
 
