@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
-from convolver.validating import measuring, running, runs_that_count, sharing
+from convolver.validating import measuring, run_campaign, running, runs_that_count, sharing, visits
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
@@ -312,12 +313,12 @@ def test_a_run_whose_watch_was_killed_does_not_count(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder):
-    command = [sys.executable, "-m", "convolver", "validate", "c.toml", "-o", "out", "--export", "mine"]
+def test_a_measured_machine_becomes_a_condition_of_another_campaign(folder, convolver, monkeypatch):
+    monkeypatch.setattr(visits, "choose_plan", partial(visits.choose_plan, largest_bytes=1 << 20))
+    monkeypatch.setattr(run_campaign, "EXPORTED_ROUNDS", 2)
     here = CAMPAIGN.replace('base = "first"\n', "").replace("condition = [", 'condition = [{name = "here"},')
     (folder / "c.toml").write_text(here)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
+    done = convolver("validate", "c.toml", "-o", "out", "--export", "mine", cwd=folder, code=0)
     machine = MachineProfile.load(folder / "out" / "mine.machine.json")
     assert "Left out: nowhere: " in done.stderr
     assert machine.name == "mine"
