@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 
+import msgspec
 import pytest
 
 from convolver.errors import FormatError
@@ -36,11 +37,19 @@ def present():
 needs_static = pytest.mark.skipif(not present(), reason="needs a static libc when Convolver is installed")
 
 
+def short_plan():
+    """The quick plan of a bundle with half of its sizes and a third of its rounds."""
+    quick = plan_of_bundle("quick")
+    near, huge = (tuple(item for item in items if item.working_set_bytes <= 8 << 20) for items in (quick.items, quick.huge))
+    return msgspec.structs.replace(quick, items=near, huge=huge, rounds=2)
+
+
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """What the bundle printed in a folder that is its whole file system (as root, else in an empty environment)."""
     folder = tmp_path_factory.mktemp("root")
-    write_bundle(folder / "probe.run")
+    (folder / "probe.run").write_bytes(bundled(_plan_text(short_plan())))
+    (folder / "probe.run").chmod(0o755)
     alone = ["chroot", str(folder), "/probe.run"] if os.geteuid() == 0 else [str(folder / "probe.run")]
     done = subprocess.run(alone, stdout=subprocess.PIPE, env={"PATH": "/usr/sbin:/usr/bin:/bin"}, timeout=600, check=True)
     (folder / "raw.json").write_bytes(done.stdout)
