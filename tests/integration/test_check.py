@@ -14,12 +14,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def check(folder, *words):
-    return subprocess.run([sys.executable, "-m", "convolver", "check", *words], cwd=folder, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def check(convolver):
+    """Return a function that runs ``convolver check WORDS`` in a folder."""
+    return lambda folder, *words: convolver("check", *words, cwd=folder)
 
 
 @pytest.fixture(scope="module")
-def versions(build, tmp_path_factory):
+def versions(check, build, tmp_path_factory):
     """A folder with a baseline of ./old/stages, and ./new/stages, whose chase does 2 % more."""
     folder = tmp_path_factory.mktemp("check")
     for name, flags in (("old", ()), ("new", ("-DMORE=2",))):
@@ -30,7 +32,7 @@ def versions(build, tmp_path_factory):
     return folder
 
 
-def test_the_same_program_passes_in_another_environment(versions, monkeypatch):
+def test_the_same_program_passes_in_another_environment(check, versions, monkeypatch):
     monkeypatch.setenv("PADDING", "x" * 3000)
     done = check(versions, "--json", "--", "old/stages")
     assert done.returncode == 0
@@ -39,7 +41,7 @@ def test_the_same_program_passes_in_another_environment(versions, monkeypatch):
     assert abs(found["change"]["relative"]) < 0.005
 
 
-def test_two_percent_in_one_function_end_with_7_and_its_name(versions):
+def test_two_percent_in_one_function_end_with_7_and_its_name(check, versions):
     done = check(versions, "--markdown", "comment.md", "--junit", "suite.xml", "--force", "--", "new/stages")
     assert done.returncode == 7
     assert "slower" in done.stdout
@@ -48,7 +50,7 @@ def test_two_percent_in_one_function_end_with_7_and_its_name(versions):
     assert 'failures="1"' in (versions / "suite.xml").read_text()
 
 
-def test_a_program_that_fails_is_not_checked(versions):
+def test_a_program_that_fails_is_not_checked(check, versions):
     done = check(versions, "--", "false")
     assert done.returncode == 4
     assert "ended with status 1" in done.stderr
