@@ -202,6 +202,7 @@ def test_a_missing_probe_says_what_to_install(monkeypatch, tmp_path):
         runner.list_kernels()
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_profile_that_machine_show_reads(tmp_path):
     done = convolver("probe", "--largest", "64KiB", "-o", "m.machine.json", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr

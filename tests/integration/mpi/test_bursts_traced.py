@@ -72,6 +72,7 @@ def test_executions_of_the_inner_loop_are_attributed_exactly(run):
     assert_exact(run)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(refusal() is not None, reason="the native engine cannot run here")
 def test_the_native_engine_attributes_the_inner_loop_exactly(library, tmp_path):
     reason = ""

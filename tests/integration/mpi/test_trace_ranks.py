@@ -42,6 +42,7 @@ def launcher_of(library):
     return [*library[0], "-np", str(RANKS)]
 
 
+@pytest.mark.slow
 def test_each_rank_has_a_trace_with_the_counts_of_a_run_alone(library, binary, tmp_path):
     done = convolver(tmp_path, "trace", "--counts-only", "--", binary, launcher=launcher_of(library))
     assert done.returncode == 0, done.stderr
