@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[chS] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all fuzz bench validate lint docs docs-outputs tables clean
+.PHONY: help setup run test test-all fuzz bench validate docs docs-html docs-man docs-outputs tables clean
+.PHONY: lint lint-style lint-types lint-prose
 
 help: ## List the tasks
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
@@ -43,9 +44,10 @@ validate: $(STAMP) ## Compare predicted with measured times of real programs (qu
 	@sh tests/bench/campaign_packages.sh
 	$(BIN)/python -m convolver validate tests/bench/campaign.toml --quick --fresh -o run/validate $(ARGS)
 
-docs: $(STAMP) ## Build the pages and the manual page in build/docs/ (warnings are errors)
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs/html
-	$(BIN)/sphinx-build -q -W --keep-going -b man docs build/docs/man
+docs: docs-html docs-man ## Build the pages and the manual page in build/docs/ (warnings are errors)
+
+docs-html docs-man: docs-%: $(STAMP)
+	$(BIN)/sphinx-build -q -W --keep-going -b $* docs build/docs/$*
 
 docs-outputs: $(STAMP) ## Run the commands of the pages (minutes; a quiet machine) and write what they print into them (PAGES=cli/info.md, FRESH=1)
 	$(BIN)/python tools/docs_outputs.py $(if $(FRESH),--fresh) $(PAGES)
@@ -54,11 +56,17 @@ tables: $(STAMP) ## Write the measured figures and pictures of the pages from be
 	$(BIN)/python tools/result_tables.py
 	$(BIN)/python tools/result_pictures.py
 
-lint: $(STAMP) ## Check style, types, prose and the pages' figures
+lint: lint-style lint-types lint-prose ## Check style, types, prose and the pages' figures
+
+lint-style: $(STAMP)
 	$(BIN)/clang-format --dry-run -Werror $$(find csrc probes tests examples -name '*.[ch]' -o -name '*.cpp')
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+lint-types: $(STAMP)
 	$(BIN)/mypy
+
+lint-prose: $(STAMP)
 	$(BIN)/python tools/prose.py
 	$(BIN)/python tools/result_tables.py --check
 
