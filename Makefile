@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard csrc/*/*.[chS] csrc/*/*/*.[ch] csrc/*/*.py probes/*.[ch] probes/*.py probes/*/*.[ch] convolver/_native/build_core.py)
 
+unexport PYTHONDONTWRITEBYTECODE # or each start of the tests compiles them anew, 20 seconds for each worker
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-all fuzz bench validate docs docs-html docs-man docs-outputs tables clean
 .PHONY: lint lint-style lint-types lint-prose
