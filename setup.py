@@ -1,6 +1,7 @@
 """The two things pyproject.toml cannot say: the cffi extension and the compiled helper programs."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import setup
@@ -20,10 +21,14 @@ class BuildExtensionAndPrograms(build_ext):
     """Builds the C core, the probe, the sources of CALL and of the MPI interposer, the engine and, with Valgrind, the tracer."""
 
     def run(self) -> None:
-        super().run()
-        package = ROOT / "convolver" if self.inplace else Path(self.build_lib) / "convolver"
-        for build in (build_probe, build_tracer, build_engine, copy_call, copy_interposer):
-            self.announce(build(package / "_programs"), level=3)
+        folder = (ROOT if self.inplace else Path(self.build_lib)) / "convolver" / "_programs"
+        with ThreadPoolExecutor() as several:  # most wait for a compiler
+            programs = several.map(
+                lambda build: build(folder), (build_probe, build_tracer, build_engine, copy_call, copy_interposer)
+            )
+            super().run()
+            for said in programs:
+                self.announce(said, level=3)
 
 
 setup(
