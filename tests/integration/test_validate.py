@@ -185,7 +185,7 @@ def test_a_program_that_does_not_start_is_named(folder):
 @pytest.mark.slow
 def test_half_a_cpu_doubles_the_elapsed_time(folder):
     _, (job, _), _ = prepared(folder)
-    long = msgspec.structs.replace(job, command=("./spin", "400000000"))
+    long = msgspec.structs.replace(job, command=("./spin", "100000000"))
     half = Condition(name="half", cpu_quota=0.5)
     try:
         with control_group(half) as group:
