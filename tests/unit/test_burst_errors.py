@@ -62,7 +62,7 @@ class Recorded(SimpleNamespace):
             )
 
 
-@pytest.mark.parametrize(("phase", "least", "most"), [(100, 163, 196), (1500, 163, 200)])
+@pytest.mark.parametrize(("phase", "least", "most"), [(100, 163, 196), pytest.param(1500, 163, 200, marks=pytest.mark.slow)])
 def test_the_interval_of_ninety_per_cent_holds_the_true_miss_rate_as_often(phase, least, most):
     held, seeds = 0, 200
     for seed in range(seeds):

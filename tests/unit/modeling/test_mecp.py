@@ -211,7 +211,7 @@ def halves():
 
 
 @needs_operon
-@pytest.mark.parametrize("case", [1, 2, 3, 4])
+@pytest.mark.parametrize("case", [1, 2, *(pytest.param(case, marks=pytest.mark.slow) for case in (3, 4))])
 def test_each_case_reduces_the_held_out_error_of_the_transpositions(halves, case):
     train, held = halves
     parameters = TRANSPOSE.fit(train, loss="log", quiet=True).parameters
