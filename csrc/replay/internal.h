@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../common/interrupt.h"
+#include "../trace/grow.h"
 #include "cv_replay.h"
 
 #define NONE UINT32_MAX
@@ -186,9 +187,11 @@ typedef struct {
     fabric *fabric;        /* NULL: no links but those of the nodes */
     processor *processors; /* NULL: each task has its own */
     message *messages;
-    uint32_t message_count, message_capacity, message_free;
+    uint32_t message_count, message_free;
+    size_t message_capacity;
     pairing *pairs;
-    uint32_t pair_count, pair_capacity, pair_free;
+    uint32_t pair_count, pair_free;
+    size_t pair_capacity;
     bool pairing_on, uniform_nodes, no_memory, interrupted;
     uint32_t steps; /* for cv_interrupt_look */
     recorder recorder;

@@ -57,15 +57,9 @@ uint32_t cv_message_new(simulation *s)
     if (id != NONE) {
         s->message_free = s->messages[id].next;
     } else {
-        if (s->message_count == s->message_capacity) {
-            uint32_t capacity = s->message_capacity ? 2 * s->message_capacity : 1024;
-            message *messages = capacity < COLLECTIVE_BIT ? realloc(s->messages, (size_t)capacity * sizeof *messages) : NULL;
-            if (messages == NULL) {
-                s->no_memory = true;
-                return NONE;
-            }
-            s->messages = messages;
-            s->message_capacity = capacity;
+        if (s->message_count >= COLLECTIVE_BIT - 1 || !CV_ROOM(s->messages, s->message_capacity, s->message_count)) {
+            s->no_memory = true;
+            return NONE;
         }
         id = s->message_count++;
     }

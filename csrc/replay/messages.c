@@ -18,15 +18,9 @@ static void pair_add(simulation *s, channel *c, bool send, uint8_t flag)
     if (id != NONE) {
         s->pair_free = s->pairs[id].next;
     } else {
-        if (s->pair_count == s->pair_capacity) {
-            uint32_t capacity = s->pair_capacity ? 2 * s->pair_capacity : 1024;
-            pairing *pairs = realloc(s->pairs, (size_t)capacity * sizeof *pairs);
-            if (pairs == NULL) {
-                s->no_memory = true;
-                return;
-            }
-            s->pairs = pairs;
-            s->pair_capacity = capacity;
+        if (!CV_ROOM(s->pairs, s->pair_capacity, s->pair_count)) {
+            s->no_memory = true;
+            return;
         }
         id = s->pair_count++;
     }

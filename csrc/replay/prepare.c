@@ -6,14 +6,15 @@ enum { CLASS_BLOCKING, CLASS_NONBLOCKING, CLASS_REDUCE, CLASSES };
 
 typedef struct {
     uint32_t *ids;
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t capacity;
 } id_list;
 
 typedef struct {
     cv_replay *replay;
     uint32_t *table; /* open addressing: channel index + 1, 0 empty */
     uint64_t mask;
-    uint32_t channel_capacity, instance_capacity;
+    size_t channel_capacity, instance_capacity;
     id_list *lists;            /* communicators x CLASSES: instances in order */
     uint32_t *posted, *waited; /* the same, of the current rank */
     uint32_t *stamp;           /* per communicator: rank + 1 whose counters are valid */
@@ -55,14 +56,8 @@ static uint32_t channel_of(builder *b, channel_key key)
     for (; b->table[slot]; slot = (slot + 1) & b->mask)
         if (memcmp(&r->channels[b->table[slot] - 1], &key, sizeof key) == 0)
             return b->table[slot] - 1;
-    if (r->channel_count == b->channel_capacity) {
-        uint32_t capacity = b->channel_capacity ? 2 * b->channel_capacity : 256;
-        channel_key *channels = realloc(r->channels, (size_t)capacity * sizeof *channels);
-        if (channels == NULL)
-            return NONE;
-        r->channels = channels;
-        b->channel_capacity = capacity;
-    }
+    if (!CV_ROOM(r->channels, b->channel_capacity, r->channel_count))
+        return NONE;
     r->channels[r->channel_count] = key;
     b->table[slot] = ++r->channel_count;
     return r->channel_count - 1;
@@ -73,22 +68,8 @@ static uint32_t instance_of(builder *b, id_list *list, uint32_t k, instance defi
     cv_replay *r = b->replay;
     if (k < list->count)
         return list->ids[k];
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity ? 2 * list->capacity : 16;
-        uint32_t *ids = realloc(list->ids, (size_t)capacity * sizeof *ids);
-        if (ids == NULL)
-            return NONE;
-        list->ids = ids;
-        list->capacity = capacity;
-    }
-    if (r->instance_count == b->instance_capacity) {
-        uint32_t capacity = b->instance_capacity ? 2 * b->instance_capacity : 64;
-        instance *instances = realloc(r->instances, (size_t)capacity * sizeof *instances);
-        if (instances == NULL)
-            return NONE;
-        r->instances = instances;
-        b->instance_capacity = capacity;
-    }
+    if (!CV_ROOM(list->ids, list->capacity, list->count) || !CV_ROOM(r->instances, b->instance_capacity, r->instance_count))
+        return NONE;
     r->instances[r->instance_count] = defined;
     list->ids[list->count++] = r->instance_count;
     return r->instance_count++;

@@ -6,14 +6,8 @@ static inline bool before(const event *a, const event *b) { return a->time < b->
 
 bool cv_queue_push(queue *q, double time, enum event_kind kind, uint32_t id)
 {
-    if (q->count == q->capacity) {
-        size_t capacity = q->capacity ? 2 * q->capacity : 1024;
-        event *heap = realloc(q->heap, capacity * sizeof *heap);
-        if (heap == NULL)
-            return false;
-        q->heap = heap;
-        q->capacity = capacity;
-    }
+    if (!CV_ROOM(q->heap, q->capacity, q->count))
+        return false;
     event added = {time, q->serial++ << 3 | kind, id};
     size_t i = q->count++;
     while (i > 0) {

@@ -1,25 +1,12 @@
 /* The optional timeline of a run: intervals of the ranks and messages, in the order in which they end. */
 #include "internal.h"
 
-static bool room(void **array, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return true;
-    size_t larger = *capacity ? 2 * *capacity : 4096;
-    void *moved = realloc(*array, larger * size);
-    if (moved == NULL)
-        return false;
-    *array = moved;
-    *capacity = larger;
-    return true;
-}
-
 void cv_record_interval(simulation *s, uint32_t rank, double begin, double end, enum cv_replay_state state, int64_t row, uint32_t cause)
 {
     recorder *r = &s->recorder;
     if (!r->on || end <= begin)
         return;
-    if (!room((void **)&r->intervals, r->interval_count, &r->interval_capacity, sizeof *r->intervals)) {
+    if (!CV_ROOM(r->intervals, r->interval_capacity, r->interval_count)) {
         s->no_memory = true;
         return;
     }
@@ -32,7 +19,7 @@ int64_t cv_record_message(simulation *s, const message *m, double logical_receiv
     recorder *r = &s->recorder;
     if (!r->on)
         return -1;
-    if (!room((void **)&r->messages, r->message_count, &r->message_capacity, sizeof *r->messages)) {
+    if (!CV_ROOM(r->messages, r->message_capacity, r->message_count)) {
         s->no_memory = true;
         return -1;
     }

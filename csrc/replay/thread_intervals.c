@@ -1,4 +1,5 @@
 /* What threads do when, in a run: intervals for a timeline. */
+#include "../trace/grow.h"
 #include "thread_events.h"
 
 #include <stdlib.h>
@@ -7,15 +8,9 @@ void cv_threads_keep_intervals(cv_threads *t, double least) { t->least = least; 
 
 static void keep(cv_threads *t, uint32_t thread, uint32_t state, double begin, double end)
 {
-    if (t->n_intervals == t->intervals_room) {
-        size_t room = t->intervals_room ? 2 * t->intervals_room : 1024;
-        cv_threads_interval *grown = realloc(t->intervals, room * sizeof *grown);
-        if (!grown) {
-            t->short_of_memory = true;
-            return;
-        }
-        t->intervals = grown;
-        t->intervals_room = room;
+    if (!CV_ROOM(t->intervals, t->intervals_room, t->n_intervals)) {
+        t->short_of_memory = true;
+        return;
     }
     t->intervals[t->n_intervals++] = (cv_threads_interval){begin, end, thread, state};
 }

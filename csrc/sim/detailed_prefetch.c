@@ -1,5 +1,6 @@
 /* Prefetchers: next line, stride by owner, streams. They learn from the accesses of their level and wish for lines; wishes are granted
  * after the reference that caused them is done, in order. There is no time, so a prefetched line is there at once: never late. */
+#include "../trace/grow.h"
 #include "detailed.h"
 
 enum { SURE = 2, SUREST = 3, STREAM_WINDOW = 4 };
@@ -37,15 +38,9 @@ static void wish(cv_node *n, uint64_t line)
     cv_detailed *d = n->of;
     if (line > UINT64_MAX >> n->line_shift)
         return;
-    if (d->n_wishes == d->wishes_capacity) {
-        size_t capacity = d->wishes_capacity ? 2 * d->wishes_capacity : 64;
-        cv_wish *wishes = realloc(d->wishes, capacity * sizeof *wishes);
-        if (!wishes) {
-            d->out_of_memory = true;
-            return;
-        }
-        d->wishes = wishes;
-        d->wishes_capacity = capacity;
+    if (!CV_ROOM(d->wishes, d->wishes_capacity, d->n_wishes)) {
+        d->out_of_memory = true;
+        return;
     }
     d->wishes[d->n_wishes++] = (cv_wish){n, line};
 }

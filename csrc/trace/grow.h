@@ -2,6 +2,7 @@
 #ifndef CV_GROW_H
 #define CV_GROW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -21,6 +22,17 @@ static inline void *cv_grow(void *items, size_t *capacity, size_t needed, size_t
         *capacity = wanted;
     return grown;
 }
+
+static inline bool cv_grow_array(void **array, size_t *capacity, size_t needed, size_t width)
+{
+    void *grown = cv_grow(*array, capacity, needed, width);
+    if (grown)
+        *array = grown;
+    return grown;
+}
+
+/* Whether array (its capacity in cap) has room for one more than count elements, as it is or grown. */
+#define CV_ROOM(array, cap, count) ((count) < (cap) || cv_grow_array((void **)&(array), &(cap), (size_t)(count) + 1, sizeof *(array)))
 
 /* In a function that returns cv_status: make room in array (its capacity in cap) for needed elements. */
 #define CV_RESERVE(array, cap, needed)                                                  \
