@@ -83,26 +83,37 @@ def elapsed_rows(side: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return side.get("scaling") or ([side["elapsed"]] if "elapsed" in side else [])
 
 
-def elapsed_times(sides: Sequence[Mapping[str, Any]]) -> Table:
+ELAPSED = ("machine", "threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by")
+"""Heads of :func:`elapsed_cells`."""
+
+
+def elapsed_cells(sides: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     """Return the elapsed times of a program with several threads: one row a machine, or one a number of cores."""
-    heads = ["threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
-    table = grid(["machine"], heads, "Elapsed times")
-    for side in sides:
-        for row in elapsed_rows(side):
-            table.add_row(
-                side["machine"],
-                str(row["threads"]),
-                str(row["cores"]),
-                format_seconds(row["seconds"]),
-                seconds_from_to(row["interval_seconds"]),
-                measured_beside(row),
-                f"{row['speedup']:.2f}",
-                row["limit"],
-            )
+    return [
+        [
+            machine_label(side["machine"], side["projected"]),
+            str(row["threads"]),
+            str(row["cores"]),
+            format_seconds(row["seconds"]),
+            seconds_from_to(row["interval_seconds"]),
+            _measured_beside(row),
+            f"{row['speedup']:.2f}",
+            row["limit"],
+        ]
+        for side in sides
+        for row in elapsed_rows(side)
+    ]
+
+
+def elapsed_times(sides: Iterable[Mapping[str, Any]]) -> Table:
+    """Return a terminal's table of :func:`elapsed_cells`."""
+    table = grid(ELAPSED[:1], ELAPSED[1:], "Elapsed times")
+    for cells in elapsed_cells(sides):
+        table.add_row(*cells)
     return table
 
 
-def measured_beside(row: Mapping[str, Any]) -> str:
+def _measured_beside(row: Mapping[str, Any]) -> str:
     """Return measured elapsed seconds, the error of the predicted ones and whether their interval misses them."""
     if row["measured_seconds"] is None:
         return "-"

@@ -87,8 +87,10 @@ BODY(m_vector, "movaps %xmm0, %xmm4\n movaps %xmm4, %xmm0\n")
 
 /* A loop of so many slots that need no port, from byte 8 of a line of code on, or with its last three in the next line. */
 #define LOOP_TURNS 2000
+#define TEXT_OF(number) #number
+#define MOVED(number) "mov $" TEXT_OF(number) ", %ebx"
 #define LOOP_TEXT(skipped, slots) \
-    "mov $2000, %ebx\n .skip " #skipped " - 5, 0x90\n 1: .rept " #slots " - 1\n xor %edx, %edx\n .endr\n dec %ebx\n jnz 1b\n"
+    MOVED(LOOP_TURNS) "\n .skip " #skipped " - 5, 0x90\n 1: .rept " #slots " - 1\n xor %edx, %edx\n .endr\n dec %ebx\n jnz 1b\n"
 #define LOOP(slots) BODY(e_##slots, LOOP_TEXT(8, slots))
 LOOP(2)
 LOOP(3)

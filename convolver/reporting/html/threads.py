@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from convolver.convolution.verdict import seconds_from_to
 from convolver.plotting.elapsed_curves import core_curves
-from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import percent
 from convolver.reporting.html.core_curves import curves_picture
-from convolver.reporting.tables import measured_beside
+from convolver.reporting.tables import ELAPSED, elapsed_cells
 from convolver.units import counted, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -38,22 +36,7 @@ def _over_cores(bundle: Bundle) -> str:
     curves = core_curves(bundle.predictions)
     if not curves:
         return "<p class=muted>Elapsed time over cores: predict with <code>--scaling all</code>.</p>"
-    rows = [
-        [
-            machine_label(name, bool(side["projected"])),
-            str(row["threads"]),
-            str(row["cores"]),
-            format_seconds(row["seconds"]),
-            seconds_from_to(row["interval_seconds"]),
-            measured_beside(row),
-            f"{row['speedup']:.2f}",
-            str(row["limit"]),
-        ]
-        for name, side in curves.items()
-        for row in side["scaling"]
-    ]
-    heads = ["machine", "threads", "cores", "elapsed", "90 % interval", "measured", "speedup", "limited by"]
-    return curves_picture(curves) + _table("Elapsed time over cores", heads, rows)
+    return curves_picture(curves) + _table("Elapsed time over cores", ELAPSED, elapsed_cells(curves.values()))
 
 
 def threads_section(bundle: Bundle) -> str:
