@@ -110,11 +110,11 @@ def choose_command(
         console = out()
         console.width = max(console.width, WIDTH)
         console.print(chart(choices))
-        console.print(conclusion(choices), markup=False)
+        console.print(conclusion(choices))
         fastest = times[choices[0].machine]
-        console.print(f"On {fastest.machine}: {sentence(fastest)}", markup=False, highlight=False)
+        console.print(f"On {fastest.machine}: {sentence(fastest)}")
         if fastest.elapsed is not None:
-            console.print(threads_sentence(fastest.elapsed), markup=False, highlight=False)
+            console.print(threads_sentence(fastest.elapsed))
 
 
 def _say_too_large(chain: Chain, times: Mapping[str, BlockTimes]) -> None:

@@ -74,6 +74,8 @@ def _show_ratio(
     base: BlockTimes, target: BlockTimes, by: str, top: int, output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
     """Print, and write, the CPU ratio of a run on two machines, by function or block."""
+    from rich.text import Text
+
     from convolver.convolution.cpu_ratio import cpu_ratio
     from convolver.convolution.verdict import CANNOT_TELL, from_to, verdict
     from convolver.reporting.console import out
@@ -96,7 +98,8 @@ def _show_ratio(
     words = verdict(result.interval)
     words = f"{words} which is faster" if words == CANNOT_TELL else f"{target.machine} is {words}"
     stated = "" if result.interval is None else f" ({from_to(result.interval)}); {words}"
-    console.print(f"CPU ratio of user time {base.machine} / {target.machine}: [bold]{result.total:.4g}[/bold]{stated}")
+    number = f"{result.total:.4g}", "bold"
+    console.print(Text.assemble(f"CPU ratio of user time {base.machine} / {target.machine}: ", number, stated))
 
 
 def _about(sides: dict[str, Any]) -> None:
@@ -127,7 +130,7 @@ def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
     shown = format_seconds if found.measure == "seconds" else format_count
     changed = found.table.filter(pl.col("change") != 0)
     if not changed.height:
-        console.print(_nothing(found, shown(found.before)), markup=False)
+        console.print(_nothing(found, shown(found.before)))
         return
     by_function = found.matched_by == "function"
     one, other = found.names
@@ -143,11 +146,11 @@ def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
     console.print(table)
     ratio = "" if found.ratio is None else f" ({100 * (found.ratio - 1):+.2f} %)"
     name = "User time" if found.measure == "seconds" else "Total"
-    console.print(f"{name}: {shown(found.before)} -> {shown(found.after)}{ratio}, matched by {found.matched_by}.", markup=False)
+    console.print(f"{name}: {shown(found.before)} -> {shown(found.after)}{ratio}, matched by {found.matched_by}.")
     if found.measure == "seconds":
         before, after = (format_seconds(side.system.seconds) if side.system else "not predicted" for side in sides)
-        console.print(f"System time: {before} -> {after}.", markup=False)
-    console.print(_counted(found, changed, top), markup=False)
+        console.print(f"System time: {before} -> {after}.")
+    console.print(_counted(found, changed, top))
 
 
 def _nothing(found: Difference, total: str) -> str:

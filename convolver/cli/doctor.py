@@ -52,9 +52,9 @@ def _show(found: list[Check], good: bool, version: str) -> None:
     console.print()
     for check in found:
         if check.get:
-            console.print(f"{check.part}: {check.get}", markup=False, soft_wrap=True)
+            console.print(f"{check.part}: {check.get}", soft_wrap=True)
     verdict = "can run here" if good else "cannot run here yet: get what is MISSING above"
-    console.print(f"Convolver {version}: the chain probe, trace, simulate, predict {verdict}.", markup=False, soft_wrap=True)
+    console.print(f"Convolver {version}: the chain probe, trace, simulate, predict {verdict}.", soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

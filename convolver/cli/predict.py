@@ -218,13 +218,13 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     about += [("rates", RATES[first["method"]]), ("coverage", covered)]
     console.print(metadata(*about, inputs={"signature": first["inputs"]["signature"]}))
     console.print()
-    console.print(sentence(predictions[0].base), style="bold", markup=False, highlight=False)
+    console.print(sentence(predictions[0].base), style="bold")
     console.print()
     console.print(limits_chart(predictions[0].base))
     console.print()
     if top:
         console.print(hot_blocks(predictions[0].base, top))
-        console.print(threshold(predictions[0].base, top), style="dim", markup=False)
+        console.print(threshold(predictions[0].base, top), style="dim")
         console.print()
     console.print(table([one.document for one in predictions]))
     console.print()
@@ -232,11 +232,11 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
         console.print(elapsed_times(sides))
         for side in sides:
             if len(side.get("scaling") or ()) > 1:
-                console.print(cores_sentence(side["machine"], side["scaling"]), markup=False, soft_wrap=True)
+                console.print(cores_sentence(side["machine"], side["scaling"]), soft_wrap=True)
         console.print()
     check = _checked(predictions[0], seen)
     if check is not None:
-        console.print(check.sentence, style=None if check.passed else "bold", markup=False)
+        console.print(check.sentence, style=None if check.passed else "bold")
     if not first["complete"]:
         console.print("The trace was cut short: times are those of the part that was recorded.")
     notes = {(side["machine"], note) for one in predictions for side in _sides(one) for note in side["assumptions"]}
@@ -244,7 +244,7 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     for machine, note in sorted(notes):
         console.print(f"Assumed for {machine}: {note}.")
     for reason in no_system_time((side["machine"], side.get("system_note")) for side in sides):
-        console.print(reason, markup=False)
+        console.print(reason)
     for name, path in artifacts.items():
         console.print(f"{name:<22} {path}", soft_wrap=True)
 

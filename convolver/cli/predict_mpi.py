@@ -137,7 +137,7 @@ def _show(one: ParallelPrediction) -> None:
     )
     if document["measured_seconds"]:
         check = run_check(document)
-        console.print(check.sentence, style=None if check.passed else "bold", markup=False)
+        console.print(check.sentence, style=None if check.passed else "bold")
     for title, name in (("cluster", "clusters"), ("rank", "ranks"), ("module", "modules")):
         console.print(_table(grid([title], ["on base", "on target", "CPU ratio"]), title, document[name][:SHOWN]))
     if len(document["ranks"]) > SHOWN:

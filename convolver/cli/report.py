@@ -110,19 +110,19 @@ def _print(bundle: Bundle, top: int) -> None:
     console.print(about_program(bundle.signature, names, title="Program", method=method, **known))
     console.print()
     for times in bundle.times[:1]:
-        console.print(sentence(times), style="bold", markup=False, highlight=False)
+        console.print(sentence(times), style="bold")
         console.print()
         console.print(limits_chart(times))
         console.print()
         console.print(hot_blocks(times, top))
-        console.print(threshold(times, top), style="dim", markup=False)
+        console.print(threshold(times, top), style="dim")
         console.print()
         console.print(hot_functions(times, top))
         console.print()
     console.print(by_machine(bundle.times))
     _print_over_cores(bundle)
     for note in no_system_time((one.machine, (one.header.get("system") or {}).get("note")) for one in bundle.times):
-        console.print(note, markup=False)
+        console.print(note)
     console.print()
     _print_objects(bundle, top)
 
@@ -139,7 +139,7 @@ def _print_over_cores(bundle: Bundle) -> None:
         out().print()
         out().print(elapsed_times(list(curves.values())))
     for name, side in curves.items():
-        out().print(cores_sentence(name, side["scaling"]), markup=False, highlight=False, soft_wrap=True)
+        out().print(cores_sentence(name, side["scaling"]), soft_wrap=True)
 
 
 def _print_objects(bundle: Bundle, top: int) -> None:
@@ -149,7 +149,7 @@ def _print_objects(bundle: Bundle, top: int) -> None:
 
     console = out()
     if bundle.objects is None:
-        console.print(f"Data objects: not known. {HOW_TO}", markup=False, highlight=False)
+        console.print(f"Data objects: not known. {HOW_TO}")
         return
     console.print(objects_table(bundle.objects, top))
     for machine in bundle.object_hits.machines if bundle.object_hits else []:
@@ -174,7 +174,7 @@ def _print_source(bundle: Bundle, wanted: str) -> None:
         raise UsageError(f"{path}: {read.problem}")
     console = out()
     if read.newer:
-        console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow", markup=False)
+        console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow")
     console.print(annotated(bundle.base, read, console.width))
 
 

@@ -62,7 +62,7 @@ def what_if_command(
         console = out()
         console.width = max(console.width, WIDTH)
         console.print(chart(found, name))
-        console.print(conclusion(found), markup=False)
+        console.print(conclusion(found))
 
 
 def register(app: typer.Typer) -> None:

@@ -69,7 +69,7 @@ def print_lines(signature: Signature, rates: HitRates, count: int) -> None:
     for machine in rates.machines:
         whole = mpki(signature, rates, machine)
         parts = [f"{level} {value:.3f}" for level, value in whole.items() if value is not None]
-        out().print(f"{machine}: misses per thousand instructions: {', '.join(parts)}", markup=False)
+        out().print(f"{machine}: misses per thousand instructions: {', '.join(parts)}")
         table = grid(["function", "line"], ["instructions", *(f"misses {level}" for level in whole)], widest=WIDEST)
         for row in line_rows(signature, rates, machine, count):
             where = f"{Path(row['file']).name}:{row['line']}" if row["file"] else "?"

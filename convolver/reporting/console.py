@@ -17,10 +17,10 @@ LEAST_SECONDS = 0.1
 
 
 def out() -> Console:
-    """Return a console on stdout (``NO_COLOR`` and pipes are respected by rich)."""
+    """Return a console on stdout (``NO_COLOR`` and pipes are respected by rich) that prints names and arguments as they are."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
 class _Bar:
@@ -31,13 +31,13 @@ class _Bar:
         from rich.console import Console
 
         self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
+            progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(),
             progress.TaskProgressColumn(),
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[rate]}"),
-            progress.TextColumn("{task.fields[note]}"),
+            progress.TextColumn("{task.fields[rate]}", markup=False),
+            progress.TextColumn("{task.fields[note]}", markup=False),
             console=Console(stderr=True),
             transient=True,
         )

@@ -109,14 +109,14 @@ def _print_options(profile: MachineProfile) -> None:
         words = [f"{name} {str(value).lower()}" for name, value in options.items()]
         words += [" ".join(["prefetcher", *(str(value) for value in prefetcher.values())])] if prefetcher else []
         if words:
-            out().print(f"{level.level}: {', '.join(words)}", markup=False)
+            out().print(f"{level.level}: {', '.join(words)}")
     for entry in profile.tlb:
         pages = f"{entry.entries} pages of {format_bytes(entry.page_bytes)}, {entry.ways} ways, {entry.policy}"
-        out().print(f"{entry.level}: {pages}", markup=False)
+        out().print(f"{entry.level}: {pages}")
     if profile.tlb:
-        out().print(f"pages of programs: {format_bytes(profile.page_bytes)}", markup=False)
+        out().print(f"pages of programs: {format_bytes(profile.page_bytes)}")
     if profile.semantics != "write-back":
-        out().print(f"semantics of writes: {profile.semantics}", markup=False)
+        out().print(f"semantics of writes: {profile.semantics}")
 
 
 def _print_curves(profile: MachineProfile) -> None:
@@ -135,10 +135,10 @@ def print_profile(profile: MachineProfile) -> None:
     """Print geometry, plateaus, instructions and provenance on stdout."""
     console = out()
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
-    console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})", markup=False)
+    console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})")
     if profile.known_cpus:
         where = "in the machine that was probed" if "cpus" in profile.cpu else "in the largest machine known with this CPU"
-        console.print(f"{counted(profile.known_cpus, 'CPU')} {where}", markup=False)
+        console.print(f"{counted(profile.known_cpus, 'CPU')} {where}")
     _print_levels(profile)
     _print_options(profile)
     _print_curves(profile)
@@ -150,9 +150,9 @@ def print_profile(profile: MachineProfile) -> None:
         console.print(table)
     _print_kernel(profile)
     for sentence in surroundings(profile):
-        console.print(sentence, markup=False)
+        console.print(sentence)
     for change in profile.changes:
-        console.print(f"changed: {change}", markup=False)
+        console.print(f"changed: {change}")
 
 
 def _print_kernel(profile: MachineProfile) -> None:
@@ -171,7 +171,7 @@ def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[d
 
     console = out()
     found = {"flags": "by the CPU's flags", "model": "by the CPU's model"}.get(how, how)
-    console.print(f"{profile.name}: core table {table.name} ({found}); from {table.source}.", markup=False, soft_wrap=True)
+    console.print(f"{profile.name}: core table {table.name} ({found}); from {table.source}.", soft_wrap=True)
     measured = [row for row in rows if row["measured"]]
     if not measured:
         console.print("The profile holds no figures of the core: all numbers are the table's. `convolver probe` measures them.")
@@ -262,9 +262,9 @@ def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[d
     console = out()
     for profile in (first, second):
         levels = ", ".join(f"{level.level} {format_bytes(level.size_bytes)}/{level.ways}" for level in profile.hierarchy)
-        console.print(f"{profile.name}: {levels}", markup=False)
+        console.print(f"{profile.name}: {levels}")
         for sentence in surroundings(profile):
-            console.print(f"  {sentence}", markup=False)
+            console.print(f"  {sentence}")
     columns = list(dict.fromkeys(row["level"] for row in rows))
     table = grid([f"{first.name} / {second.name}"], ["threads", *columns])
     for key, row in {_key(row): row for row in rows}.items():
@@ -276,6 +276,6 @@ def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[d
 def print_findings(profile: MachineProfile, findings: list[Finding]) -> None:
     """Print what is doubtful about a machine on stdout."""
     console = out()
-    console.print(f"{profile.name}: {len(findings)} findings" if findings else f"{profile.name}: nothing doubtful", markup=False)
+    console.print(f"{profile.name}: {len(findings)} findings" if findings else f"{profile.name}: nothing doubtful")
     for finding in findings:
-        console.print(f"  {finding.severity}: {finding.sentence}", markup=False)
+        console.print(f"  {finding.severity}: {finding.sentence}")

@@ -55,7 +55,7 @@ def print_result(result: Validation) -> None:
     console.print()
     console.print(_errors(result.statistics()))
     for name, reason in {**result.header["left_out"], **result.header["refused"]}.items():
-        console.print(f"left out: {name}: {reason}", markup=False)
+        console.print(f"left out: {name}: {reason}")
 
 
 def _errors(entries: list[dict[str, Any]]) -> Any:

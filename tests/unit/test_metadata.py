@@ -5,6 +5,7 @@ import io
 from rich.console import Console
 
 from convolver import __version__
+from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words, system_words
 from convolver.tracing.sampling import SamplingPlan
 from tests.artifact_chain import make_chain
@@ -56,3 +57,23 @@ def test_the_method_of_the_rates_is_reported(tmp_path):
     assert chain.prediction.document["method"] == "curves"  # the machines of the test have no calibration
     said = _text(about_times([chain.prediction.base]))
     assert "intervals that hold their errors, need a calibration of every machine" in " ".join(said.split())
+
+
+ODD = "./a [/x] [bold]b :smile: f[abi:cxx11]"
+"""What rich would take for its markup and emoji, or for a defect."""
+
+
+def test_names_are_printed_as_they_are(capsys):
+    out().print(metadata(("program", ODD), title=ODD))
+    out().print(ODD)
+    assert capsys.readouterr().out.count(ODD) == 3
+
+
+def test_names_are_shown_as_they_are_while_something_runs(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    progress = terminal_progress()
+    progress.start(ODD)
+    progress.finish()
+    assert ODD in capsys.readouterr().err
