@@ -45,8 +45,6 @@ Examples:
   convolver choose cg.cvt --machines host,cloud-server,server-hbm
   convolver choose cg.cvt -m cloud-server,cloud-epyc-milan --prices prices.csv --plot choice.png
 """
-WIDTH = 132
-"""Columns that the chart needs."""
 
 
 def choose_command(
@@ -108,7 +106,6 @@ def choose_command(
         wrote(plot)
     if not printed(as_json, as_csv, lambda: rows(choices), lambda: rows(choices)):
         console = out()
-        console.width = max(console.width, WIDTH)
         console.print(chart(choices))
         console.print(conclusion(choices))
         fastest = times[choices[0].machine]

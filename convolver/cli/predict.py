@@ -34,8 +34,6 @@ ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
-WIDTH = 124
-"""Columns that the tables need: on a narrower terminal lines wrap, which is better than numbers that are cut."""
 
 
 def predict(
@@ -206,7 +204,6 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
     from convolver.reporting.tables import predictions as table
 
     console = out()
-    console.width = max(console.width, WIDTH)
     first = predictions[0].document
     assert predictions[0].base is not None
     given, targets = predictions[0].analysis, [one.document["target"] for one in predictions]

@@ -19,8 +19,6 @@ Examples:
   convolver what-if cg.cvt --base host
   convolver what-if cg.cvt --base cloud-server --plot what-if.png
 """
-WIDTH = 124
-"""Columns that the chart needs."""
 
 
 def what_if_command(
@@ -60,7 +58,6 @@ def what_if_command(
         wrote(plot)
     if not printed(as_json, as_csv, lambda: rows(found), lambda: rows(found)):
         console = out()
-        console.width = max(console.width, WIDTH)
         console.print(chart(found, name))
         console.print(conclusion(found))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convolver.progress import SILENT, Progress
 from convolver.units import format_bytes, format_count
@@ -17,10 +17,23 @@ LEAST_SECONDS = 0.1
 
 
 def out() -> Console:
-    """Return a console on stdout (``NO_COLOR`` and pipes are respected by rich) that prints names and arguments as they are."""
-    from rich.console import Console
+    """Return a console on stdout (``NO_COLOR`` and pipes are respected by rich) that prints names and arguments as they are.
 
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+    A table that is too wide for the terminal is cut as :func:`convolver.reporting.grid.fit` does; then its lines wrap.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from convolver.reporting.grid import fit
+
+    class Whole(Console):
+        def print(self, *objects: Any, **how: Any) -> None:
+            usual = self.width
+            self.width = max([usual, *(fit(one, self) for one in objects if isinstance(one, Table))])
+            super().print(*objects, **how)
+            self.width = usual
+
+    return Whole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
 class _Bar:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from convolver.units import format_share
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
+    from rich.table import Column, Table
 
 WIDEST = 40
 """Columns of names (functions, files) are cut here."""
+LEAST = 12
+"""They are cut no shorter than this where a terminal is too narrow."""
 
 
 def grid(left: Sequence[str], right: Sequence[str] = (), title: str = "", widest: int | None = None) -> Table:
@@ -29,6 +33,29 @@ def grid(left: Sequence[str], right: Sequence[str] = (), title: str = "", widest
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def fit(table: Table, console: Console) -> int:
+    """Cut the words of a :func:`grid` as far as a console is too narrow, the longest first; return the width that it needs."""
+    needs = [_need(column, console) for column in table.columns]
+    gaps = (table.padding[1] + table.padding[3]) * (len(needs) - 1)
+    words = [number for number, column in enumerate(table.columns) if column.max_width is not None]
+    for widest in range(max(needs, default=0), LEAST - 1, -1):
+        if sum(needs) + gaps <= console.width:
+            break
+        for number in words:
+            needs[number] = table.columns[number].max_width = min(needs[number], widest)
+    return sum(needs) + gaps
+
+
+def _need(column: Column, console: Console) -> int:
+    """Return the width of a column that is not cut, or the least one where its words are wrapped."""
+    if column.width is not None:
+        return column.width
+    anything = console.options.update(max_width=sys.maxsize)
+    sizes = [console.measure(cell, options=anything) for cell in (column.header, *column.cells)]
+    need = max(size.maximum if column.no_wrap else min(size.minimum, WIDEST) for size in sizes)
+    return min(need, column.max_width or need)
 
 
 def percent(share: float | None) -> str:
