@@ -57,18 +57,21 @@ class RankedMachine(NamedTuple):
 def load_prices(path: str | Path) -> dict[str, float]:
     """Return prices per hour by name of machine, from CSV with the columns machine and price_per_hour.
 
-    Raises :class:`FormatError` for a file without these columns and for a price that is not a number above 0.
+    Raises :class:`FormatError` for a file without these columns or without prices and for a price that is not a number above 0.
     """
     path = Path(path)
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin with a mark
+            table = csv.DictReader((line for line in file if not line.startswith("#")), skipinitialspace=True)
+            rows = list(table)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"{path} cannot be read as prices ({error}); give CSV with machine,price_per_hour.") from error
     found: dict[str, float] = {}
+    if not {"machine", "price_per_hour"} <= {*(table.fieldnames or ())}:
+        raise FormatError(f"{path} has no columns machine and price_per_hour in its first line.")
+    if not rows:
+        raise FormatError(f"{path} has no prices below its first line.")
     for number, row in enumerate(rows, 2):
-        if not {"machine", "price_per_hour"} <= row.keys():
-            raise FormatError(f"{path} has no columns machine and price_per_hour in its first line.")
         try:
             price = float(row["price_per_hour"])
         except (TypeError, ValueError):

@@ -110,9 +110,14 @@ def test_prices_are_read_and_comments_skipped(tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("# invented\nmachine,price_per_hour\na,0.5\n")
     assert load_prices(path) == {"a": 0.5}
+    path.write_text("\ufeffmachine, price_per_hour\r\na, 0.5\r\n")
+    assert load_prices(path) == {"a": 0.5}, "of a spreadsheet"
 
 
-@pytest.mark.parametrize("text", ["machine,price_per_hour\na,free\n", "machine,price_per_hour\na,-1\n", "name,cost\na,1\n"])
+HEADER = "machine,price_per_hour\n"
+
+
+@pytest.mark.parametrize("text", [f"{HEADER}a,free\n", f"{HEADER}a,-1\n", "name,cost\na,1\n", "a,1\n", HEADER, ""])
 def test_wrong_prices_are_refused_with_their_place(tmp_path, text):
     path = tmp_path / "prices.csv"
     path.write_text(text)
