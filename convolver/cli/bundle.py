@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Force, Json, existing, new_file, print_json, wrote
+from convolver.cli.common import Force, Json, existing, new_file, new_folder, print_json, wrote
 from convolver.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def bundle_command(
         if machines or redact or output is not None:
             raise UsageError("--unpack takes a bundle and a folder only; leave the other options out.")
         packed = PackedBundle.load(source)
-        unpack.mkdir(exist_ok=True)
+        new_folder(unpack)
         for row in packed.manifest["files"]:
             new_file(unpack / row["name"], force)
         for path in packed.unpack(unpack):

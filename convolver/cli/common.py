@@ -99,10 +99,22 @@ def existing(path: Path, schema: str = "convolver.trace") -> Path:
 def new_file(path: Path, force: bool) -> Path:
     """Return ``path`` when it may be written; raises :class:`UsageError` when it exists and ``force`` is off."""
     if path.exists() and not force:
-        raise UsageError(f"{path} exists already; choose another name with -o or allow overwriting with --force.")
+        raise UsageError(f"{path} exists already; choose another name or allow overwriting with --force.")
     if not path.parent.is_dir():
         raise UsageError(f"The folder {path.parent} does not exist; create it first.")
     return path
+
+
+def new_folder(path: Path) -> None:
+    """Make a folder for outputs where there is none; raises :class:`UsageError` with what is in the way."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is no folder; name one for the outputs.")
+    try:
+        path.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise UsageError(f"The folder {path.parent} does not exist; create it first.") from None
+    except OSError as error:
+        raise UsageError(f"The folder {path} cannot be made ({error.strerror}); choose another.") from error
 
 
 def wrote(path: Path) -> None:

@@ -49,6 +49,7 @@ def predict_children(
     from convolver.tracing.preflight import check_command
 
     check_command(argv, scan=plan.engine == "valgrind")
+    chain.make_folder()
     folder = chain.output or Path(".")
     chain.find_machines(probe=True)
     if runs:

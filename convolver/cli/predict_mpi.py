@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.cli.common import existing, new_file, printed, say, wrote
+from convolver.cli.common import existing, new_file, new_folder, printed, say, wrote
 from convolver.errors import UsageError
 from convolver.units import format_share
 
@@ -49,7 +49,7 @@ def predict_runs(job: ParallelJob, as_json: bool, as_csv: bool = False) -> None:
     base = find_machine(job.base)
     targets = [find_machine(name) for name in job.targets]
     if job.output is not None:
-        job.output.mkdir(exist_ok=True)
+        new_folder(job.output)
         for target in targets:
             for suffix in SUFFIXES:
                 new_file(job.path(target.name, suffix), job.force)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
-from convolver.cli.common import existing, new_file, say, wrote
+from convolver.cli.common import existing, new_file, new_folder, say, wrote
 from convolver.cli.core_counts import CoreCounts
 from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
@@ -77,11 +77,6 @@ class Chain:
         """Traces of runs that were asked for other numbers of threads, by these."""
         self.hits: Path | None = None
         self.analysis: Analysis
-        if output is not None:
-            try:
-                output.mkdir(exist_ok=True)
-            except OSError as error:
-                raise UsageError(f"The folder {output} cannot be made ({error.strerror}); choose another with -o.") from error
 
     def use(self, path: Path, hits: Path | None) -> None:
         """Take a trace, or a signature with its hit rates."""
@@ -89,13 +84,15 @@ class Chain:
         self.find_machines()
         self.stem = path.name.removesuffix(".parquet").removesuffix(".sig").removesuffix(".cvt")
         if hits is None:
-            if path.suffix == ".parquet":
-                raise UsageError(f"{path} is no trace; give the trace (.cvt), or a signature together with --hits.")
             self.trace = load_program(path)
+            if isinstance(self.trace, Signature):
+                raise UsageError(f"{path} is no trace; give the trace (.cvt), or a signature together with --hits.")
             self.signature = self.trace.signature
             self.sources = {"trace": str(path)}
+            self.make_folder(self._names())
             return
         self.signature, self.hits = Signature.load(path), hits
+        self.make_folder()
         self.sources = {"signature": str(path), "hit rates": str(hits)}
 
     def record(self, argv: list[str], runs: int, sampling: SamplingPlan, engine: str | None = None) -> None:
@@ -114,6 +111,7 @@ class Chain:
         anew = ThreadsAnew(argv, self.scaling.on_any(self.machines) if self.scaling.whole else self.scaling.given)
         argv = anew.words(anew.usual)
         check_command(argv, scan=sampling.engine == "valgrind")
+        self.make_folder()
         folder = self.output or Path(".")
         self.output = folder
         self.stem = Path(argv[0]).name
@@ -143,6 +141,13 @@ class Chain:
         if objects is not None:
             self.sources["data objects"] = str(objects)
         say_failed(self.signature.header.get("exit_status"))
+
+    def make_folder(self, names: Sequence[str] = ()) -> None:
+        """Make the folder for the artifacts, once it is clear that there will be some; see that these may be written."""
+        if self.output is not None:
+            new_folder(self.output)
+            for name in names:
+                new_file(self.output / name, self.force)
 
     def measure(self, argv: list[str], runs: int) -> Measurement:
         """Run the command natively, so often at least."""

@@ -165,12 +165,29 @@ def test_children_go_with_a_command_and_processor_time_alone(run):
         (["predict", "cg.cvt", "-b", "here", "--overlap", "magic"], 2),
         (["predict", "cg.cvt", "-b", "here", "--data-objects"], 2),
         (["predict", "-b", "here", "--", "./no-such-command"], 2),
+        (["predict", "renamed.cvt", "-b", "here"], 2),
+        (["predict", "cg.cvt", "-b", "here", "-o", "cg"], 2),
+        (["predict", "cg.cvt", "-b", "here", "-o", "no/folder"], 2),
     ],
 )
 def test_bad_input_ends_with_one_sentence_and_its_exit_code(folder, words, code, run):
+    shutil.copyfile(folder / "cg.sig.parquet", folder / "renamed.cvt")
     done = run(*words)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_refused_command_leaves_no_folder(folder, run):
+    assert "There is no program" in run("predict", "-b", "here", "-o", "empty", "--", "./no-such-command", code=2).stderr
+    assert not (folder / "empty").exists()
+
+
+def test_files_in_the_way_are_named_before_anything_is_simulated(folder, run, tmp_path):
+    name = "cg@here.prediction.json"
+    (tmp_path / name).touch()
+    said = run("predict", "cg.cvt", "-b", "here", "-o", str(tmp_path), code=2).stderr
+    assert said == f"convolver: {tmp_path / name} exists already; choose another name or allow overwriting with --force.\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, run, tmp_path, monkeypatch):
