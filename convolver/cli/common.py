@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,6 +116,19 @@ def new_folder(path: Path) -> None:
         raise UsageError(f"The folder {path.parent} does not exist; create it first.") from None
     except OSError as error:
         raise UsageError(f"The folder {path} cannot be made ({error.strerror}); choose another.") from error
+
+
+@contextmanager
+def say_what_is_kept(trace: Path) -> Iterator[None]:
+    """Say, where Ctrl-C ends what is done here, which files hold what was traced until then."""
+    from convolver.tracing.writer import signature_path
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if trace.exists():
+            say(f"What ran until then is in {trace} and {signature_path(trace)}.")
+        raise
 
 
 def wrote(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
-from convolver.cli.common import existing, new_file, new_folder, say, wrote
+from convolver.cli.common import existing, new_file, new_folder, say, say_what_is_kept, wrote
 from convolver.cli.core_counts import CoreCounts
 from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
@@ -125,7 +125,7 @@ class Chain:
         if runs:
             sampling = switched(engine, sampling, too_long(sampling, self.measure(argv, runs))) or sampling
         seconds = None if self.measurement is None else self.measurement.seconds
-        with closed_off():
+        with closed_off(), say_what_is_kept(cvt):
             traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
             why = uncounted(argv, sampling, traced, seconds)
             if again := switched(engine, sampling, why, " again"):

@@ -107,7 +107,8 @@ def probe_command(
     try:
         profile = probe(plan, cpu=cpu, progress=terminal_progress(), partial=partial)
     except KeyboardInterrupt:
-        say(f"What was measured is kept in {partial}; the same command resumes from there.")
+        if partial.exists():
+            say(f"What was measured is kept in {partial}; the same command resumes from there.")
         raise
     if longer := profile.provenance["noise"]["patience_seconds"]:
         say(f"Too many points had not settled when the time was up, so they were measured for {longer:.0f} s more.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Children, Force, Jobs, new_file, say, wrote
+from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
 from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
 from convolver.units import format_share
@@ -139,7 +139,7 @@ def _recorded(job: _Job) -> int:
     job.new(signature_path(job.output))
     if job.plan.data_objects:
         job.new(objects_path(job.output))
-    try:
+    with say_what_is_kept(job.output):
         recorded = trace(
             job.command,
             output=job.output,
@@ -150,10 +150,6 @@ def _recorded(job: _Job) -> int:
             expected=job.expected,
             attachment=job.attachment,
         )
-    except KeyboardInterrupt:
-        if job.output.exists():
-            say(f"What ran until then is in {job.output} and {signature_path(job.output)}.")
-        raise
     if again := job.again(recorded.header):
         return _recorded(again)
     wrote(job.output)

@@ -20,6 +20,7 @@ from convolver.simulation.one_pass import simulate
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import LiveTrace, signature_path, trace
+from tests.synthetic import machine
 
 CONVOLVER = [sys.executable, "-m", "convolver"]
 MACHINE = {
@@ -97,17 +98,13 @@ def test_a_program_killed_by_a_signal_leaves_a_readable_marked_trace(build, tmp_
     assert rows(recorded.signature, build("loop"))["loads"].max() == 500
 
 
-def _start(tmp_path, build, *options):
-    command = [*CONVOLVER, "trace", *options, "-o", "a.cvt", "--", str(build("random")), "1000000000"]
+def _start(tmp_path, build, *options, verb=("trace", "-o", "a.cvt"), name="a"):
+    command = [*CONVOLVER, *verb, *options, "--", str(build("random")), "1000000000"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     limit = time.monotonic() + 30
-    while time.monotonic() < limit and (not (tmp_path / "a.cvt.part").exists() or _size(tmp_path) < 200_000):
+    while time.monotonic() < limit and (not (part := tmp_path / f"{name}.cvt.part").exists() or part.stat().st_size < 200_000):
         time.sleep(0.05)
     return process
-
-
-def _size(tmp_path):
-    return (tmp_path / "a.cvt.part").stat().st_size
 
 
 def _valgrind(process):
@@ -125,6 +122,15 @@ def test_ctrl_c_finishes_the_files_and_ends_with_130(build, tmp_path):
     assert not recorded.complete
     assert recorded.header["reason"] == "interrupted"
     assert rows(recorded.signature, build("random"))["loads"].max() > 1000
+
+
+def test_ctrl_c_in_predict_names_the_files_that_stay(build, tmp_path):
+    machine("here").save(tmp_path / "here.machine.json")
+    process = _start(tmp_path, build, verb=("predict", "-b", "here", "--measure", "0", "-o", "."), name="random")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    assert b"What ran until then is in random.cvt and random.sig.parquet." in process.stderr.read()
+    assert not Trace.load(tmp_path / "random.cvt").complete
 
 
 def test_a_killed_tracer_leaves_a_readable_marked_trace(build, tmp_path):

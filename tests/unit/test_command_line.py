@@ -56,6 +56,20 @@ def test_an_interrupted_verb_says_one_sentence(monkeypatch, capsys):
     assert capsys.readouterr().err == "convolver: interrupted; whatever was named as written is complete.\n"
 
 
+def test_a_probe_that_is_interrupted_at_once_names_no_file(monkeypatch, capsys, tmp_path):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "x.machine.json"
+    monkeypatch.setattr(sys, "argv", ["convolver", "probe", "-o", str(path)])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("convolver.probing.machine_probe.probe", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert str(path) not in capsys.readouterr().err
+
+
 def test_a_full_disk_is_one_sentence_and_no_traceback():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
