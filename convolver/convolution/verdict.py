@@ -85,7 +85,8 @@ def base_check(
         more = f" Elapsed time is not checked: it is predicted for {cores} and was measured on {cpus}."
     if passed:
         return BaseCheck(True, f"Check on {base['machine']}: {found}, within the interval.{more}")
-    causes = [*seen, *_causes(document, system or {})]
+    system = system or {}
+    causes = [*_children(system), *seen, *_causes(document, system)]
     advice = f"Possible causes: {'; '.join(causes)}." if causes else "Neither the trace nor the machine shows a cause."
     if seen or not causes:
         advice += " Profile and measure again on a quiet machine."
@@ -99,13 +100,16 @@ def _beside(seconds: float, interval: Sequence[float], measured: float) -> tuple
     return interval[0] <= measured <= interval[1], f"{found} ({100 * error:+.1f} %)"
 
 
+def _children(system: Mapping[str, Any]) -> list[str]:
+    """Return that processes were measured and not traced: times without them cannot agree."""
+    forks = int(system.get("forks") or 0)
+    said = f"the program started {forks} process{'' if forks == 1 else 'es'}, measured but not traced (--trace-children)"
+    return [said] if forks else []
+
+
 def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
     """Return what a trace and a prediction know that makes a measured time another than the predicted one."""
     base, found = document["base"], []
-    if forks := int(system.get("forks") or 0):
-        found.append(
-            f"the program started {forks} process{'' if forks == 1 else 'es'}, measured but not traced (--trace-children)"
-        )
     if base.get("elapsed"):
         found += _causes_in_replay(document)
     elif threads := int(system.get("threads") or 0):

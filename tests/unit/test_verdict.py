@@ -64,6 +64,11 @@ def test_what_was_seen_of_the_machine_comes_first():
     assert sentence.endswith("again on a quiet machine.")
 
 
+def test_processes_that_were_not_traced_are_the_first_cause():
+    sentence = base_check(FAILED, {"forks": 1}, ["the core is shared"]).sentence
+    assert "causes: the program started 1 process, measured but not traced (--trace-children); the core is shared." in sentence
+
+
 @pytest.mark.parametrize(("measured", "passed"), [(1.05, True), (80.0, False)])
 def test_a_parallel_run_is_checked_within_the_relative_interval(measured, passed):
     document = {
