@@ -65,7 +65,8 @@ class Observed(NamedTuple):
 
         seconds = times.total[0]
         named = pl.format("{} in {}", pl.col("function").fill_null("?"), pl.col("module").fill_null("?").str.replace(r"^.*/", ""))
-        line = pl.col("file").str.replace(r"^.*/", "") + ":" + pl.col("line").cast(pl.String)
+        file = pl.col("file").str.replace(r"^.*/", "")
+        line = pl.when(file != "").then(file + ":" + pl.col("line").cast(pl.String))
         sums = [
             pl.col("seconds").sum(),
             (pl.col("sampling_seconds") ** 2).sum().sqrt(),

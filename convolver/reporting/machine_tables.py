@@ -276,6 +276,6 @@ def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[d
 def print_findings(profile: MachineProfile, findings: list[Finding]) -> None:
     """Print what is doubtful about a machine on stdout."""
     console = out()
-    console.print(f"{profile.name}: {len(findings)} findings" if findings else f"{profile.name}: nothing doubtful")
+    console.print(f"{profile.name}: {counted(len(findings), 'finding')}" if findings else f"{profile.name}: nothing doubtful")
     for finding in findings:
         console.print(f"  {finding.severity}: {finding.sentence}")

@@ -30,7 +30,7 @@ def chart(found: Sequence[WhatIf], machine: str) -> Table:
             table.add_row(one.change, "-", "-", "-", "needs the trace", "", style="dim")
             continue
         bar = "█" * max(1, round(WIDTH * one.seconds / most)) if most else ""
-        saved = f"{100 * (1 - 1 / one.ratio):.1f} %" if one.verdict else "-"
+        saved = f"{100 * (1 - 1 / one.ratio):z.1f} %" if one.verdict else "-"
         style = "dim" if one.verdict == CANNOT_TELL else None
         cells = [format_seconds(one.seconds), seconds_from_to(one.interval)]
         cells += [] if one.processor_seconds is None else [format_seconds(one.processor_seconds)]

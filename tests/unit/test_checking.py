@@ -3,6 +3,7 @@
 import math
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ from convolver.checking.comparison import compare
 from convolver.checking.limits import Limits, ProgramLimits
 from convolver.checking.observed import FunctionTime, Observed, together
 from convolver.checking.reports import junit, markdown
+from convolver.convolution.block_times import BlockTimes
 from convolver.errors import FormatError, ProvenanceError, UnknownMachineError, UsageError
+from tests.artifact_chain import make_chain
 
 LIMITS = ProgramLimits(threshold=0.01)
 
@@ -89,6 +92,13 @@ def test_reports_hold_verdict_and_cause():
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert "because of solve" in suite[0].find("failure").get("message")
     assert suite[1].find("failure") is None
+
+
+def test_a_function_without_source_has_no_line(tmp_path):
+    chain = make_chain(tmp_path)
+    base = chain.prediction.base
+    functions = Observed._of_times(BlockTimes(base.table.with_columns(file=pl.lit("")), base.header), chain.signature).functions
+    assert {one.place for name, one in functions.items() if " in " in name} == {""}
 
 
 def test_a_baseline_reads_back_what_it_was_given(tmp_path):

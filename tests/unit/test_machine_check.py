@@ -11,7 +11,7 @@ from convolver.machine.maps import Curve, Point
 from convolver.machine.profile import DetectedLevel, MachineProfile, Throughput
 from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
-from convolver.reporting.machine_tables import compare_rows
+from convolver.reporting.machine_tables import compare_rows, print_findings
 
 CALIBRATION = Calibration(
     simulator="none",
@@ -61,6 +61,12 @@ def sentences(profile, severity="warning"):
 
 def test_a_clean_profile_has_no_findings():
     assert check_profile(machine()) == []
+
+
+def test_one_finding_is_one(capsys):
+    doubtful = machine(maps=())
+    print_findings(doubtful, check_profile(doubtful)[:1])
+    assert capsys.readouterr().out.startswith(f"{doubtful.name}: 1 finding\n")
 
 
 @pytest.mark.parametrize(

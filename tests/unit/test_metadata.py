@@ -5,8 +5,11 @@ import io
 from rich.console import Console
 
 from convolver import __version__
+from convolver.convolution.machine_changes import WhatIf
+from convolver.convolution.verdict import CANNOT_TELL
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words, system_words
+from convolver.reporting.what_if_table import chart
 from convolver.tracing.sampling import SamplingPlan
 from tests.artifact_chain import make_chain
 
@@ -57,6 +60,14 @@ def test_the_method_of_the_rates_is_reported(tmp_path):
     assert chain.prediction.document["method"] == "curves"  # the machines of the test have no calibration
     said = _text(about_times([chain.prediction.base]))
     assert "intervals that hold their errors, need a calibration of every machine" in " ".join(said.split())
+
+
+def test_what_saves_nothing_has_no_sign():
+    as_it_is = WhatIf("as it is", 1.0, (0.9, 1.1), 1.0, None, None)
+    larger = WhatIf("L3 x 2", 1.00001, (0.9, 1.1), 0.99999, (0.9, 1.1), CANNOT_TELL)
+    shown = _text(chart([as_it_is, larger], "m"))
+    assert " 0.0 %" in shown
+    assert "-0.0" not in shown
 
 
 ODD = "./a [/x] [bold]b :smile: f[abi:cxx11]"
