@@ -54,6 +54,8 @@ def resolve_command(argv: Sequence[str]) -> list[str]:
     """
     if not argv:
         raise UsageError("There is nothing to trace; give a command after '--'.")
+    if isinstance(argv, str):
+        raise UsageError(f"A command is a list of words, not one text: {argv.split()}.")
     command = [find_program(argv[0]), *argv[1:]]
     for _ in range(DEEPEST_SCRIPT):
         head = _head(Path(command[0]))

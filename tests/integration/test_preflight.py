@@ -165,3 +165,8 @@ def test_a_section_larger_than_memory_is_no_avx512_code(tmp_path):
     path.write_bytes(data)
     assert find_avx512(path) is None
     assert alternatives(path) == set()
+
+
+def test_a_command_in_one_text_is_refused_with_its_words():
+    with pytest.raises(UsageError, match=r"a list of words, not one text: \['\./app', '60'\]"):
+        resolve_command("./app 60")
