@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
+from convolver.child_processes import signal_name
 from convolver.cli.common import existing, new_file, new_folder, say, say_what_is_kept, wrote
 from convolver.cli.core_counts import CoreCounts
 from convolver.convolution.verdict import beside_measured
@@ -35,9 +36,10 @@ BUSY = 0.05
 
 
 def say_failed(status: int | None) -> None:
-    """Say that the program failed, where it did."""
+    """Say that the program failed, where it did; ``status`` is the shell's, 128 and the number of a signal that killed it."""
     if status:
-        say(f"The program ended with status {status}; the prediction is for what it did until then.")
+        by = f" ({signal_name(status - 128)})" if status > 128 else ""
+        say(f"The program ended with status {status}{by}; the prediction is for what it did until then.")
 
 
 class Chain:

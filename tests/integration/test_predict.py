@@ -177,6 +177,12 @@ def test_bad_input_ends_with_one_sentence_and_its_exit_code(folder, words, code,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("command", "words"), [("exit 3", "status 3;"), ("kill -SEGV $$", "status 139 (SIGSEGV);")])
+def test_a_program_that_fails_is_predicted_and_its_status_said(folder, run, tmp_path, command, words):
+    done = run("predict", "-b", "here", "--measure", "0", "-o", str(tmp_path), "--", "sh", "-c", command, code=0)
+    assert f"The program ended with {words} the prediction is for what it did until then." in done.stderr
+
+
 def test_a_refused_command_leaves_no_folder(folder, run):
     assert "There is no program" in run("predict", "-b", "here", "-o", "empty", "--", "./no-such-command", code=2).stderr
     assert not (folder / "empty").exists()
