@@ -52,6 +52,8 @@ def check_command(
     for path in (comment, suite):
         if path is not None:
             new_file(path, force)
+    if update:
+        new_file(allowed.baseline, force=True)
     known_as = name or Path(command[0]).name
     machine = allowed.pinned()
     baseline = CheckBaseline.load(allowed.baseline, machine, anew=update)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -98,11 +99,15 @@ def existing(path: Path, schema: str = "convolver.trace") -> Path:
 
 
 def new_file(path: Path, force: bool) -> Path:
-    """Return ``path`` when it may be written; raises :class:`UsageError` when it exists and ``force`` is off."""
+    """Return ``path`` when it may be written; raises :class:`UsageError` when it exists and ``force`` is off, or where its folder
+    takes no files."""
     if path.exists() and not force:
         raise UsageError(f"{path} exists already; choose another name or allow overwriting with --force.")
     if not path.parent.is_dir():
         raise UsageError(f"The folder {path.parent} does not exist; create it first.")
+    real = Path(os.path.realpath(path))
+    if (real.is_file() or not real.exists()) and not os.access(real.parent, os.W_OK):  # nothing is made beside a device
+        raise UsageError(f"Nothing can be written into {real.parent}; choose another folder.")
     return path
 
 

@@ -1,7 +1,9 @@
 """The command line as a whole: its help, and what it says when something goes wrong before, in and after a verb."""
 
+import os
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 
 import pytest
 import typer
@@ -145,3 +147,22 @@ def test_every_verb_of_a_group_shows_two_examples():
 )
 def test_a_missing_file_is_named_before_a_missing_profile(words, convolver):
     assert "There is no file nosuch.cvt" in convolver(*words).stderr
+
+
+UNWRITABLE = """
+import os, sys
+from pathlib import Path
+from convolver.cli.common import new_file
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may write everywhere
+assert new_file(Path("/dev/null"), True) == Path("/dev/null")
+new_file(Path(sys.argv[1]), False)
+"""
+
+
+def test_a_folder_that_takes_no_files_is_refused_early():
+    with TemporaryDirectory(prefix="convolver-test-") as folder:
+        os.chmod(folder, 0o555)
+        path = os.path.join(folder, "a.cvt")
+        done = subprocess.run([sys.executable, "-c", UNWRITABLE, path], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith(f"UsageError: Nothing can be written into {folder}; choose another folder.\n"), done.stderr
