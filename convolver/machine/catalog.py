@@ -65,6 +65,8 @@ def find_machine(name_or_path: str | Path) -> MachineProfile:
         return in_state(find_machine(name), state)
     if path.is_file():
         return load_machine(path)
+    if "," in text:
+        raise UnknownMachineError(f"'{text}' are several machines; repeat the option for each.")
     if "/" in text or text.endswith(".json"):
         raise UnknownMachineError(f"There is no machine file {text}; `convolver machine list` shows the machines known by name.")
     wanted = [text, host_name()] if text == HOST else [text]

@@ -135,7 +135,8 @@ def read_ranks(folder: str | Path) -> list[RankRecording]:
     folder = Path(folder)
     paths = sorted(folder.glob("rank-*.cvm"))
     if not paths:
-        raise FormatError(f"{folder} holds no rank-*.cvm file; make a recording with 'convolver mpi trace'.")
+        others = "`convolver report` shows a folder of `convolver predict`"
+        raise FormatError(f"{folder} holds no rank-*.cvm file; make a recording with 'convolver mpi trace'. {others}.")
     ranks = [read_rank(path) for path in paths]
     size = ranks[0].header["size"]
     if [rank.header["rank"] for rank in ranks] != list(range(size)):

@@ -131,6 +131,7 @@ def test_info_verifies_a_trace(folder, run):
     done = run("info", "damaged.cvt")
     assert done.returncode == 3
     assert len(done.stderr.strip().splitlines()) == 1
+    assert "`convolver report` shows a folder" in run("info", ".", code=3).stderr
 
 
 def test_children_are_predicted_one_by_one_and_added_up(folder, run, tmp_path):

@@ -64,6 +64,12 @@ def test_an_unknown_machine_is_refused_with_advice(folder, name):
     assert name in str(caught.value)
 
 
+@pytest.mark.parametrize("names", ["a,b", "a.machine.json,b"])
+def test_several_names_at_once_are_refused_with_advice(folder, names):
+    with pytest.raises(UnknownMachineError, match=f"'{names}' are several machines; repeat the option"):
+        find_machine(names)
+
+
 def test_a_measured_machine_and_two_or_more_projected_ones_are_bundled_and_say_which_they_are(folder):
     bundled = [find_machine(entry.name) for entry in list_machines()]
     assert sum(machine.projected for machine in bundled) >= 2
