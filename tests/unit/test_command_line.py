@@ -58,6 +58,21 @@ def test_an_interrupted_verb_says_one_sentence(monkeypatch, capsys):
     assert capsys.readouterr().err == "convolver: interrupted; whatever was named as written is complete.\n"
 
 
+def test_ctrl_c_while_the_program_loads_leaves_no_traceback():
+    code = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from convolver.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_probe_that_is_interrupted_at_once_names_no_file(monkeypatch, capsys, tmp_path):
     def interrupted(*_args, **_options):
         raise KeyboardInterrupt
