@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,16 @@ BASE = typer.Option("--base", "-b", help="Machine that the program was, or is, m
 Hits = Annotated[
     Path | None, typer.Option("--hits", help="Analysis or hit rates, where a signature is given instead of a trace.")
 ]
-Measured = Annotated[float | None, typer.Option("--measured", min=0, help="Native run time on --base, seconds.")]
+
+
+def finite(seconds: float | None) -> float | None:
+    """Return the value of an option; raises :class:`typer.BadParameter` for inf and nan, which a range lets through."""
+    if seconds is not None and not math.isfinite(seconds):
+        raise typer.BadParameter(f"{seconds} is no number of seconds.")
+    return seconds
+
+
+Measured = Annotated[float | None, typer.Option("--measured", min=0, callback=finite, help="Native run time on --base, seconds.")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")]
 Dark = Annotated[bool, typer.Option("--dark", help="Dark picture.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, printed
+from convolver.cli.common import Csv, Json, finite, printed
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -20,7 +20,9 @@ def play_command(
         list[str] | None, typer.Argument(help="Launcher of as many ranks, after '--', e.g. mpirun -np 8.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Network: a machine profile with one, or a Dimemas .cfg.")] = None,
-    actual: Annotated[float | None, typer.Option(help="Measured seconds of the program: prints the error (PETE).", min=0)] = None,
+    actual: Annotated[
+        float | None, typer.Option(help="Measured seconds of the program: prints the error (PETE).", min=0, callback=finite)
+    ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores that the ranks hold, for the cost; default one a rank.", min=1)] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
     json: Json = False,

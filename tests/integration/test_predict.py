@@ -167,6 +167,8 @@ def test_children_go_with_a_command_and_processor_time_alone(run):
         (["predict", "cg.cvt", "-b", "here", "--data-objects"], 2),
         (["predict", "-b", "here", "--", "./no-such-command"], 2),
         (["predict", "renamed.cvt", "-b", "here"], 2),
+        (["predict", "cg.cvt", "-b", "here", "--measured", "inf", "--json"], 2),
+        (["predict", "cg.cvt", "-b", "here", "--measured", "nan", "--json"], 2),
         (["predict", "cg.cvt", "-b", "here", "-o", "cg"], 2),
         (["predict", "cg.cvt", "-b", "here", "-o", "no/folder"], 2),
     ],
