@@ -36,7 +36,8 @@ enum cv_thread_event {
     CV_THREAD_TASK_BEGIN = 21, /* object: the task; argument: 1 where the thread that made it runs it at once */
     CV_THREAD_TASK_END = 22,   /* object: the task */
     CV_THREAD_TASK_WAIT = 23,  /* all tasks that the one which the thread is in has made have ended; argument: 1 where it did theirs, too */
-    CV_THREAD_KINDS = 24,
+    CV_THREAD_DEPEND = 24,     /* object: address that a task depends on; argument: 2 * its number, + 1 where it writes there */
+    CV_THREAD_KINDS = 25,
     CV_THREADS_CLASS = 32,    /* object: number of the class, argument: (counter, count) pairs of uint64_t that follow */
     CV_THREADS_NAME = 33,     /* object: of a lock, or `place` where object is 0; argument: bytes of the name that follow, padded to 8 */
     CV_THREADS_MOST = 1 << 24 /* records of the native engine's log; the rest of a longer run has no events */

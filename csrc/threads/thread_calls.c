@@ -5,6 +5,8 @@
 
 #define NO_GROUP (1 << 11) /* flags of GOMP_taskloop */
 #define MAY_WAIT (1 << 10)
+#define DEPENDS 8  /* flag of GOMP_task */
+#define READS 1    /* kind of a dependence, in both runtimes' lists */
 #define CRITICAL 1 /* the lock of critical sections without a name */
 
 /* ---- frames ---- */
@@ -99,10 +101,42 @@ static int tell(struct cv_followed *f, enum cv_function function, uint64_t sp, u
     return 1;
 }
 
-static void task_made(struct cv_followed *f, uint64_t sp, uint64_t number, int deals)
+/* ---- tasks ---- */
+
+static void task_made(struct cv_followed *f, enum cv_function function, uint64_t sp, uint64_t number, uint64_t data)
 {
-    if (cv_frame_push(f, TASK, sp, number, (uint64_t)deals) && number)
+    if (cv_frame_push(f, function, sp, number, data) && number)
         cv_threads_event(&f->thread, CV_THREAD_TASK, number, 0, place_of(sp));
+}
+
+/* Mutually exclusive tasks, and sets of those that may run together (mutexinoutset, inoutset), are taken for ones that write. */
+static void depends(struct cv_followed *f, uint64_t sp, uint64_t number, uint64_t address, int writes)
+{
+    if (number)
+        cv_threads_event(&f->thread, CV_THREAD_DEPEND, address, 2 * number + (uint64_t)writes, place_of(sp));
+}
+
+/* GCC's list: how many there are and how many of them write, then addresses. Since GCC 9 it may begin with 0: then how many there are,
+ * write, exclude each other and read, the addresses of these, and of objects that hold an address and its kind. */
+static void depends_on_list(struct cv_followed *f, uint64_t sp, uint64_t number, const uint64_t *list)
+{
+    const int kinds = !list[0];
+    const uint64_t all = list[kinds], writers = kinds ? list[2] + list[3] : list[1], plain = kinds ? writers + list[4] : all;
+    const uint64_t *address = list + (kinds ? 5 : 2);
+    for (uint64_t i = 0; i < all && i < CV_MOST_DEPENDS; i++) {
+        const uint64_t *object = i < plain ? 0 : (const uint64_t *)address[i];
+        depends(f, sp, number, object ? object[0] : address[i], object ? object[1] != READS : i < writers);
+    }
+}
+
+static void depends_on_objects(struct cv_followed *f, uint64_t sp, uint64_t number, uint64_t n, uint64_t list)
+{
+    const struct {
+        uint64_t address, bytes;
+        uint8_t flags;
+    } *one = (const void *)list;
+    for (uint32_t i = 0; i < (uint32_t)n && i < CV_MOST_DEPENDS; i++)
+        depends(f, sp, number, one[i].address, one[i].flags != READS);
 }
 
 void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t sp, const uint64_t *arguments)
@@ -118,14 +152,30 @@ void cv_call_entered(struct cv_followed *f, enum cv_function function, uint64_t 
     case PARALLEL: cv_team_begin(f, sp, a, b); break;
     case FORK_CALL: cv_team_begin(f, sp, c, 0); break;
     case TASK: {
-        const uint64_t bytes = c ? 0 : d;
+        const uint64_t bytes = c ? 0 : d, *rest = (uint64_t *)sp + 1; /* flags, dependences */
+        const uint64_t number = cv_task_make((struct cv_task){.function = a, .bytes = bytes, .sum = cv_task_sum(b, bytes)});
         cv_body_add(a);
-        task_made(f, sp, cv_task_make((struct cv_task){.function = a, .bytes = bytes, .sum = cv_task_sum(b, bytes)}), 0);
+        task_made(f, TASK, sp, number, b);
+        if (rest[0] & DEPENDS)
+            depends_on_list(f, sp, number, (uint64_t *)rest[1]);
         break;
     }
     case TASK_OBJECT:
+    case TASK_DEPENDS: {
+        const uint64_t number = cv_task_make((struct cv_task){.function = ((uint64_t *)c)[1], .object = c});
         cv_body_add(((uint64_t *)c)[1]);
-        task_made(f, sp, cv_task_make((struct cv_task){.function = ((uint64_t *)c)[1], .object = c}), 1);
+        task_made(f, TASK_OBJECT, sp, number, 0);
+        if (function == TASK_DEPENDS)
+            depends_on_objects(f, sp, number, d, arguments[4]);
+        break;
+    }
+    case WAIT_DEPENDS:
+        task_made(f, WAIT_DEPENDS, sp, ++cv_all_calls->n_tasks, 0);
+        depends_on_list(f, sp, cv_all_calls->n_tasks, (uint64_t *)a);
+        break;
+    case WAIT_OBJECTS:
+        task_made(f, WAIT_DEPENDS, sp, ++cv_all_calls->n_tasks, 0);
+        depends_on_objects(f, sp, cv_all_calls->n_tasks, c, d);
         break;
     case TASK_LOOP:
         if (cv_frame_push(f, TASK_LOOP, sp, 0, flags & NO_GROUP))
@@ -215,6 +265,10 @@ static void returned(struct cv_followed *f, const struct cv_frame *frame, uint64
         event = CV_THREAD_TASK_WAIT, argument = object, object = 0;
         break;
     case TASK_WAIT: event = CV_THREAD_TASK_WAIT, argument = frame->argument; break;
+    case WAIT_DEPENDS:
+        cv_threads_event(&f->thread, CV_THREAD_TASK_BEGIN, object, 1, place);
+        event = CV_THREAD_TASK_END;
+        break;
     case TASK_BODY:
         if (!object)
             return;

@@ -43,6 +43,9 @@ enum cv_function {
     TASK_OBJECT,   /* (place, thread, task): LLVM */
     TASK_AT_ONCE,  /* (place, thread, task): the program itself calls its function ... */
     TASK_COMPLETE, /* (place, thread, task): ... has called it */
+    TASK_DEPENDS,  /* (place, thread, task, number, dependences): LLVM */
+    WAIT_DEPENDS,  /* (dependences): OpenMP, GCC; as an empty task that is run at once */
+    WAIT_OBJECTS,  /* (place, thread, number, dependences): LLVM */
     LOOP_OBJECT,   /* (place, thread, task): the one of which each part of a loop has a copy */
     TASK_WAIT_ALL, /* who waits also does what its tasks have made */
     BODY,          /* never by name */
@@ -111,6 +114,7 @@ struct cv_frame *cv_frame_push(struct cv_followed *f, enum cv_function function,
 #define CV_MOST_BODIES 1024
 #define CV_MOST_TASKS 4096 /* that have not begun */
 #define CV_MOST_LOOPS 64
+#define CV_MOST_DEPENDS 128   /* of a task; further ones are not recorded */
 #define CV_MOST_THREADS 65536 /* that ever ran */
 
 struct cv_team {

@@ -171,12 +171,20 @@ static uint64_t make_part(const struct cv_followed *f, uint64_t function, uint64
     return cv_all_calls->n_tasks;
 }
 
+/* The task that the innermost call makes, where its function may be the one that is entered. While a task depends
+ * on others, GCC's runtime does these in the call that makes it: their data is on the heap. */
+static uint64_t made_by(const struct cv_frame *frame, uint64_t sp, uint64_t data)
+{
+    const int own = frame && frame->function == TASK && (data == frame->argument || (data >= sp && data < frame->sp));
+    return own || (frame && frame->function == TASK_OBJECT) ? frame->object : 0;
+}
+
 /* Threads do tasks at once where many wait. GCC's runtime then makes none, LLVM's would have given it to others a moment before. */
 void cv_task_begin(struct cv_followed *f, uint64_t function, uint64_t sp, uint64_t data, uint64_t object)
 {
     const struct cv_frame *frame = cv_top(f);
-    uint64_t made = frame && frame->function == TASK ? frame->object : 0, task = made ? cv_task_take(function, data, object, made) : 0;
-    const int at_once = task && !frame->argument;
+    uint64_t made = made_by(frame, sp, data), task = made ? cv_task_take(function, data, object, made) : 0;
+    const int at_once = task && frame->function == TASK;
     if (!task)
         task = cv_task_take(function, data, object, 0);
     if (!task)

@@ -49,7 +49,8 @@ static ULong argument(Int offset)
 
 void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c, HWord d)
 {
-    const uint64_t arguments[6] = {a, b, c, d, 0, argument(offsetof(VexGuestAMD64State, guest_R9))};
+    const uint64_t fifth = argument(offsetof(VexGuestAMD64State, guest_R8)), sixth = argument(offsetof(VexGuestAMD64State, guest_R9));
+    const uint64_t arguments[6] = {a, b, c, d, fifth, sixth};
     cv_call_entered(followed(cv_current_thread()), function, sp, arguments);
 }
 
