@@ -289,6 +289,8 @@ static cv_status count_records(cv_threads *t)
     if (!t->streams || !t->stream_of || !t->packed || !t->threads || !t->signaled || !t->runs || !t->ready || !t->sleeps)
         return CV_ERROR_MEMORY;
     cv_status status = part_tasks(t);
+    if (status == CV_OK)
+        status = cv_thread_find_successors(t);
     if (status != CV_OK)
         return status;
     for (uint64_t i = 0; i < t->n_records; i++)
@@ -350,6 +352,7 @@ void cv_threads_free(cv_threads *t)
     free(t->streams);
     free(t->stream_of);
     free(t->tasks);
+    free(t->successors);
     free(t->packed);
     free(t->objects);
     free(t->chunks);

@@ -44,13 +44,16 @@ struct sync_object {
 
 /* A task that threads of a team deal among each other. */
 struct task {
-    uint32_t stream; /* what it executes; NOBODY: stays with the thread that makes it, or was not seen to run */
+    uint32_t stream;       /* what it executes; NOBODY: stays with the thread that makes it, or was not seen to run */
+    uint32_t predecessors; /* tasks that end before it begins */
+    uint32_t first, n;     /* ... and those that begin after it: in `successors` */
     /* in a run */
     bool made;
+    uint32_t awaited;                         /* predecessors that have not ended */
     uint32_t team, parent, maker;             /* parent NOBODY: the thread `maker` itself */
     uint32_t runner;                          /* thread */
     uint32_t unfinished;                      /* tasks that it made */
-    uint32_t before, after;                   /* tasks that are ready, in the order in which they were made */
+    uint32_t before, after;                   /* tasks that are ready, in the order in which they became so */
     uint32_t back_stream, back_at, back_task; /* where its thread goes on after it */
     bool back_arrived;
 };
@@ -130,6 +133,7 @@ struct cv_threads {
     struct stream *streams;
     uint32_t *stream_of;              /* by record */
     struct task *tasks;               /* by number */
+    uint32_t *successors;             /* tasks */
     uint32_t first_ready, last_ready; /* tasks */
     uint32_t task_waits;              /* object: threads that wait for tasks which they made */
     struct packed *packed;
@@ -157,6 +161,9 @@ struct cv_threads {
     cv_threads_totals *totals;
     double now;
 };
+
+/* thread_depends.c: finds which tasks wait for which. */
+cv_status cv_thread_find_successors(cv_threads *t);
 
 /* From now on the thread does something else (GONE: nothing). */
 void cv_thread_does(cv_threads *t, struct running *th, uint32_t state);

@@ -225,8 +225,10 @@ static void reset(cv_threads *t)
         o->region = (cv_threads_region){0};
         o->outer = NOBODY;
     }
-    for (uint32_t i = 0; i < t->n_tasks; i++)
-        t->tasks[i] = (struct task){.stream = t->tasks[i].stream};
+    for (uint32_t i = 0; i < t->n_tasks; i++) {
+        const struct task *task = &t->tasks[i];
+        t->tasks[i] = (struct task){task->stream, task->predecessors, task->first, task->n, .awaited = task->predecessors};
+    }
     t->first_ready = t->last_ready = NOBODY;
     memset(t->signaled, 0, t->n_records);
     t->n_ready = t->n_runs = t->n_sleeps = 0;

@@ -41,7 +41,7 @@ bool cv_thread_begin_oldest(cv_threads *t, struct running *th, uint32_t team); /
 bool cv_thread_begin_left(cv_threads *t, struct running *th);
 bool cv_thread_runs_task(const cv_threads *t, const struct running *th);
 void cv_thread_end_task(cv_threads *t, struct running *th);
-void cv_thread_run_at_once(const cv_threads *t, struct running *th, const struct cv_thread_record *r);
+bool cv_thread_run_at_once(cv_threads *t, struct running *th, const struct cv_thread_record *r);
 bool cv_thread_wait_for_tasks(cv_threads *t, struct running *th);
 
 /* thread_speeds.c */

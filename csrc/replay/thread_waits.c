@@ -402,7 +402,7 @@ bool cv_thread_happens(cv_threads *t, struct running *th, const struct packed *p
     case CV_THREAD_JOINED: return joined(t, th, p->object);
     case CV_THREAD_TASK: cv_thread_make_task(t, th, r->object); return true;
     case CV_THREAD_TASK_BEGIN:
-    case CV_THREAD_TASK_END: cv_thread_run_at_once(t, th, r); return true;
+    case CV_THREAD_TASK_END: return cv_thread_run_at_once(t, th, r);
     case CV_THREAD_TASK_WAIT: return cv_thread_wait_for_tasks(t, th);
     default: return true;
     }

@@ -70,7 +70,7 @@ int main(void)
                                                    .kind = rand() % CV_THREAD_KINDS,
                                                    .work_class = rand() % CLASSES,
                                                    .object = rand() % objects | (rand() % 2 ? UINT64_C(1) << 63 : 0),
-                                                   .argument = rand() % 4,
+                                                   .argument = rand() % 8,
                                                    .instructions = rand() % 100000,
                                                    .calls = rand() % 2};
         run_case("random", number, n);

@@ -83,6 +83,11 @@ def dealt(threads, parts=256):
     return sum(range(1, parts + 1)) / max(free)
 
 
+def fanned(threads, readers=64):
+    """A writer, readers, a writer."""
+    return (readers + 2) / (readers / threads + 2)
+
+
 def saturated(threads, rounds=40):
     """Half of each thread's work is under the lock, which is free for the first half alone, and at the end of the last thread."""
     return 2 * threads * rounds / (threads * rounds + 1)
@@ -107,6 +112,11 @@ def joined(threads):
         ("task-loop", 12, int),
         ("at-once", 60, int),
         ("tree", 60, joined),
+        ("chain", 1, lambda _: 1),
+        ("two-chains", 2, lambda _: 2),
+        ("wavefront", 20, lambda _: 16 / 7),
+        ("readers", 6, fanned),
+        ("waits", 20, lambda _: 10 / 5),
         ("serial", 60, serial),
         ("unequal", 6, lambda n: (n + 1) / 2),
         ("locked", 40, saturated),
@@ -189,6 +199,11 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
         ("task-loop", 24, int),
         ("at-once", 240, int),
         ("tree", 240, lambda _: 13 / 8),  # who waits for tasks does what these have made, too
+        ("chain", 1, lambda _: 1),
+        ("two-chains", 8, lambda _: 2),
+        ("wavefront", 40, lambda _: 16 / 7),
+        ("readers", 12, fanned),
+        ("waits", 40, lambda _: 10 / 5),
         ("test-locked", 40, saturated),
         ("nest-locked", 40, saturated),
         ("cancellable", 24, triangle),

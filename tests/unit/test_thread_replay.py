@@ -26,7 +26,7 @@ from convolver.machine.profile import Neighbour
 KINDS = (
     *("progress", "start", "exit", "create", "join", "lock", "unlock", "wait", "woken", "signal", "barrier", "acquire"),
     *("release", "fork", "body", "body_end", "joined", "chunk", "slept", "wake"),
-    *("task", "task_begin", "task_end", "task_wait"),
+    *("task", "task_begin", "task_end", "task_wait", "depend"),
 )
 FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1e9}
 TEAM = 1 << 63
@@ -366,6 +366,81 @@ def test_who_waits_may_do_what_its_tasks_have_made(everything, seconds):
         rows += [(1, "task_begin", 0, number), (1, "task_end", 5, number)]
     rows += [(1, "task_wait", 0), (1, "task_end", 0, 1), (0, "task_wait", 1, 0, everything)]
     assert elapsed([*rows, (0, "body_end", 0, 1), (0, "joined", 0, 1)]) == pytest.approx(seconds)
+
+
+def with_dependences(*tasks, threads=4):
+    """The first thread makes tasks, which it runs at the region's end; of each the work and (address, whether it writes)."""
+    rows = [*pool(threads), (0, "fork", 0, 1), *((number, "body", 0, 1) for number in range(threads))]
+    for number, (_, *pairs) in enumerate(tasks, 1):
+        rows += [(0, "task", 0, number), *((0, "depend", 0, address, 2 * number + writes) for address, writes in pairs)]
+    rows += [(number, "body_end", 0, 1) for number in range(threads)]
+    for number, (work, *_) in enumerate(tasks, 1):
+        rows += [(0, "task_begin", 0, number), (0, "task_end", work, number)]
+    return [*rows, (0, "joined", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "seconds"),
+    [
+        ([(5, (8, 1))] * 4, 20),
+        ([(5, (8 + one % 2, 1)) for one in range(4)], 10),
+        ([(5, (8, 0))] * 4, 5),
+        ([(5, (8, 1)), (1, (8, 0)), (3, (8, 0)), (2, (8, 0)), (5, (8, 1))], 5 + 3 + 5),
+        ([(1, (8, 0)), (3, (8, 0)), (5, (8, 1)), (2, (8, 0)), (4, (8, 0))], 3 + 5 + 4),
+        ([(5, (8, 1)), (2, (9, 1)), (1, (8, 0), (9, 0)), (3,)], 5 + 1),
+        ([(5, (8, 0), (8, 1)), (5, (8, 1), (8, 0)), (5, (8, 0))], 15),
+        ([(5, (8, 1)), (1, (8, 0)), (1, (9, 1)), (1, (8, 1), (9, 1))], 7),
+    ],
+    ids=["chain", "two chains", "readers", "fan", "readers first", "two addresses", "twice the same", "joined"],
+)
+def test_tasks_begin_when_what_they_depend_on_has_ended(tasks, seconds):
+    found = run(with_dependences(*tasks))
+    assert found.totals["elapsed"] == pytest.approx(seconds)
+    assert found.totals["forced"] == 0
+    work = sum(work for work, *_ in tasks)
+    assert elapsed(with_dependences(*tasks), cores=1) == elapsed(with_dependences(*tasks, threads=1)) == pytest.approx(work)
+
+
+def test_tasks_of_different_parents_do_not_depend_on_each_other():
+    rows = [*pool(4), (0, "fork", 0, 1), *((number, "body", 0, 1) for number in range(4)), (0, "task", 0, 1), (0, "task", 0, 2)]
+    rows += [(number, "body_end", 0, 1) for number in range(4)]
+    for parent in (1, 2):
+        rows += [(0, "task_begin", 0, parent), (0, "task", 0, 2 + parent), (0, "depend", 0, 8, 2 * (2 + parent) + 1)]
+        rows += [(0, "task_end", 0, parent)]
+    for number in (3, 4):
+        rows += [(0, "task_begin", 0, number), (0, "task_end", 5, number)]
+    assert elapsed([*rows, (0, "joined", 0, 1)]) == pytest.approx(5)
+
+
+def test_a_task_that_is_run_at_once_waits_for_its_dependences():
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (1, "body_end", 0, 1)]
+    rows += [(0, "task", 0, 1), (0, "depend", 0, 8, 2 * 1 + 1), (1, "task_begin", 0, 1), (1, "task_end", 5, 1)]
+    rows += [(0, "task", 1, 2), (0, "depend", 0, 8, 2 * 2), (0, "task_begin", 0, 2, 1), (0, "task_end", 4, 2)]
+    found = run([*rows, (0, "body_end", 0, 1), (0, "joined", 0, 1)])
+    assert found.totals["elapsed"] == pytest.approx(5 + 4)
+    assert found.waited["condition"] == pytest.approx(4)
+    assert found.totals["forced"] == 0
+
+
+def test_who_waits_for_a_dependence_does_that_task_if_nobody_has():
+    rows = [*pool(2), (0, "fork", 0, 1), (0, "body", 0, 1), (1, "body", 0, 1), (0, "task", 0, 1), (0, "depend", 0, 8, 2 * 1 + 1)]
+    rows += [(0, "task", 0, 2), (0, "depend", 0, 8, 2 * 2), (0, "task_begin", 0, 1), (0, "task_end", 5, 1)]
+    rows += [
+        (0, "task_begin", 0, 2, 1),
+        (0, "task_end", 4, 2),
+        (1, "body_end", 20, 1),
+        (0, "body_end", 0, 1),
+        (0, "joined", 0, 1),
+    ]
+    found = run(rows)
+    assert found.busy == pytest.approx([9, 20])
+    assert found.totals["elapsed"] == pytest.approx(20)
+
+
+def test_dependences_of_a_trace_that_was_cut_off_hold_nothing_up():
+    rows = with_dependences((5, (8, 1)), (5, (8, 0)), (5, (8, 1)))
+    for end in range(len(rows)):
+        assert run(rows[:end]).totals["work"] == pytest.approx(sum(row[2] for row in rows[:end]))
 
 
 def test_tasks_of_a_trace_that_was_cut_off_are_done():

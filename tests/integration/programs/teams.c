@@ -131,6 +131,77 @@ static double tree(int parts)
     return left + right + spin(20000 * parts);
 }
 
+/* Tasks that write, each after the one that wrote before it to one of so many chains. */
+static void chains(int many, int tasks)
+{
+    char of[2];
+#pragma omp parallel
+#pragma omp single
+    for (int i = 0; i < tasks; i++) {
+#pragma omp task depend(inout : of[i % many])
+        spin(40000 + (i < 0));
+    }
+    (void)of;
+}
+
+/* Each cell of a table comes after those above and to the left of it. */
+static void wavefront(void)
+{
+    enum { SIDE = 4 };
+    char of[SIDE + 1][SIDE + 1];
+#pragma omp parallel
+#pragma omp single
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        char *one = &of[1 + i / SIDE][1 + i % SIDE];
+#pragma omp task depend(in : one[-1], one[-SIDE - 1]) depend(out : *one)
+        spin(50000 + (i < 0));
+    }
+}
+
+/* What the readers read is written before, and again after all of them. */
+static void readers(void)
+{
+    char of;
+    omp_depend_t reading;
+#pragma omp depobj(reading) depend(in : of)
+#pragma omp parallel
+#pragma omp single
+    for (int i = 0; i < PARTS / 4 + 2; i++) {
+        if (i % (PARTS / 4 + 1) == 0) {
+#pragma omp task depend(mutexinoutset : of)
+            spin(80000 + (i < 0));
+        } else {
+#pragma omp task depend(depobj : reading)
+            spin(80000 + (i < 0));
+        }
+    }
+#pragma omp depobj(reading) destroy
+    (void)of;
+}
+
+/* Who makes tasks waits for the shorter of two, with or without work that is done at once. */
+static void waits(int works)
+{
+    char shorter, longer;
+#pragma omp parallel
+#pragma omp single
+    {
+#pragma omp task depend(out : shorter)
+        spin(200000);
+#pragma omp task depend(out : longer)
+        spin(400000);
+        spin(100000); /* others have begun both */
+        if (works) {
+#pragma omp task depend(in : shorter) if (0)
+            spin(300000);
+        } else {
+#pragma omp taskwait depend(in : shorter)
+            spin(300000);
+        }
+    }
+    (void)shorter, (void)longer;
+}
+
 /* Half of the work is under one lock, of which a thread asks first whether it is free. */
 static void test_locked(omp_lock_t *lock)
 {
@@ -287,6 +358,16 @@ int main(int count, char **words)
             mine += reduced();
         if (!strcmp(words[1], "sections"))
             sections();
+        if (!strcmp(words[1], "chain"))
+            chains(1, 4 * PARTS);
+        if (!strcmp(words[1], "two-chains"))
+            chains(2, PARTS);
+        if (!strcmp(words[1], "wavefront"))
+            wavefront();
+        if (!strcmp(words[1], "readers"))
+            readers();
+        if (!strcmp(words[1], "waits"))
+            waits(r % 2);
         if (!strcmp(words[1], "triangle")) {
 #pragma omp parallel for reduction(+ : mine) schedule(static)
             for (int i = 0; i < PARTS; i++)
