@@ -175,6 +175,6 @@ def background_load(condition: Condition, cpu: int) -> Iterator[None]:
         yield
 
 
-def start_load(cpu: int) -> subprocess.Popen[str]:
-    """Start a process that copies 256 MiB on a CPU until it is ended, and wait until it is warm."""
-    return start("--forever", "copy", "--cpu", str(cpu), "--bytes", str(256 << 20))
+def start_load(cpu: int, size_bytes: int = 256 << 20) -> subprocess.Popen[str]:
+    """Start a process that copies so many bytes on a CPU until it is ended, and wait until it is warm."""
+    return start("--forever", "copy", "--cpu", str(cpu), "--bytes", str(size_bytes))

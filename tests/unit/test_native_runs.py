@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -55,7 +56,10 @@ measure(["sh", "-c", "echo $$ > {said}; exec sleep 600"])
 """
     done = subprocess.run([sys.executable, "-c", watcher], capture_output=True, text=True, timeout=60)
     assert done.returncode == -signal.SIGINT, done.stderr
-    assert not Path(f"/proc/{int(said.read_text())}").exists()
+    program, deadline = Path(f"/proc/{int(said.read_text())}"), time.monotonic() + 30
+    while program.exists() and time.monotonic() < deadline:  # on a busy machine init takes a while to collect it
+        time.sleep(0.01)
+    assert not program.exists()
 
 
 @pytest.mark.slow
