@@ -323,13 +323,21 @@ TIMED_ALONE = {"front.near", "front.width", "branch.call", *(f"throughput.{name}
 """Figures that a moment lacks if others shared the core while these were timed."""
 
 
+MOST_MOMENTS = 6
+
+
 @pytest.fixture(scope="module")
-def figures():
-    moments = [measure_core(default_cpu())]
-    if not moments[0]:
+def moments():
+    found = [measure_core(default_cpu())]
+    if not found[0]:
         pytest.skip("no code at run time here")
-    while len(moments) < 6 and not {one.name for one in quietest_figures(moments)} >= TIMED_ALONE:
-        moments.append(measure_core(default_cpu()))  # others shared the core for long
+    while len(found) < MOST_MOMENTS and not {one.name for one in quietest_figures(found)} >= TIMED_ALONE:
+        found.append(measure_core(default_cpu()))  # others shared the core for long
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(moments):
     return {one.name: one for one in quietest_figures(moments)}
 
 
@@ -361,14 +369,24 @@ ALONE = 2.4
 """Cycles of the witness's turn on a Zen 3 that nothing shares, at most: 2.1, and 4.1 beside another thread."""
 
 
+def unlike_known(moments):
+    """Values of the known figures that no moment found as they are known; others on the core make them differ for a while."""
+    found = {name: [one.value for moment in moments for one in moment if one.name == name] for name in KNOWN}
+    return {name: values for name, values in found.items() if values and pytest.approx(KNOWN[name], rel=0.1) not in values}
+
+
 @pytest.mark.slow
-def test_the_probe_finds_the_known_facts_of_zen3(figures):
+def test_the_probe_finds_the_known_facts_of_zen3(moments):
     if choose_core(describe_cpu())[0].name != "zen3":
         pytest.skip("another core")
-    looked = set(KNOWN) & set(figures)
-    if not looked or figures["witness.taken"].value > ALONE:
-        pytest.skip("others shared the core all the time")
-    assert {name: figures[name].value for name in looked} == pytest.approx({name: KNOWN[name] for name in looked}, rel=0.1)
+    looks = list(moments)
+    while unlike_known(looks) and len(looks) < MOST_MOMENTS:
+        looks.append(measure_core(default_cpu()))
+    taken = [one.value for moment in looks for one in moment if one.name == "witness.taken"]
+    unlike = unlike_known(looks)
+    if unlike and (len(taken) < len(looks) or max(taken) > ALONE):
+        pytest.skip(f"others shared the core all the time, while {', '.join(unlike)} was timed")
+    assert not unlike
 
 
 @pytest.mark.slow
