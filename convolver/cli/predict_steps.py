@@ -108,10 +108,6 @@ class Chain:
         from convolver.tracing.tracer import trace
         from convolver.tracing.writer import signature_path
 
-        if self.scaling.whole:
-            self.find_machines(probe=True)
-        anew = ThreadsAnew(argv, self.scaling.on_any(self.machines) if self.scaling.whole else self.scaling.given)
-        argv = anew.words(anew.usual)
         check_command(argv, scan=sampling.engine == "valgrind")
         self.make_folder()
         folder = self.output or Path(".")
@@ -120,8 +116,10 @@ class Chain:
         cvt = new_file(folder / f"{self.stem}.cvt", self.force)
         signature = new_file(signature_path(cvt), self.force)
         objects = new_file(objects_path(cvt), self.force) if sampling.data_objects else None
-        more = anew.paths(folder, self.stem, self.force)
         self.find_machines(probe=True)
+        anew = ThreadsAnew(argv, self.scaling.on_any(self.machines))
+        argv = anew.words(anew.usual)
+        more = anew.paths(folder, self.stem, self.force)
         for name in self._names():
             new_file(folder / name, self.force)
         if runs:

@@ -14,6 +14,7 @@ from convolver.machine.cores import HOW, choose_core
 _AVX512 = ("avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl")
 _AVX512_LATER = ("avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg", "avx512_vpopcntdq")
 _AVX512_LAST = ("avx512_vp2intersect", "avx512_bf16", "avx512_fp16")
+_EVERY_AVX512 = (*_AVX512, *_AVX512_LATER, *_AVX512_LAST)
 _AMX = ("amx_tile", "amx_int8", "amx_bf16")
 _TO_AVX2 = (
     "ssse3",
@@ -31,7 +32,7 @@ _TO_AVX2 = (
     "abm",
     "movbe",
 )
-SETS = (*_TO_AVX2, "adx", "sha_ni", "gfni", "vaes", "vpclmulqdq", "avx_vnni", *_AVX512, *_AVX512_LATER, *_AVX512_LAST, *_AMX)
+SETS = (*_TO_AVX2, "adx", "sha_ni", "gfni", "vaes", "vpclmulqdq", "avx_vnni", *_EVERY_AVX512, *_AMX)
 """All sets that Convolver names, by their names in Linux's ``/proc/cpuinfo``."""
 RECORDED = frozenset((*SETS, "sse2", "asimd", "sve"))
 """Those that a probed machine's profile names where it has them."""
@@ -53,7 +54,7 @@ _CORES = {
     "broadwell": _Core(_BROADWELL - {"aes"}, frozenset(("aes",))),
     "skylake": _Core(_BROADWELL, frozenset((*_AVX512, "avx512_vnni", "avx512_bf16"))),
     "ice-lake": _Core(_ICE_LAKE | {*_AVX512, *_AVX512_LATER}, frozenset(("avx512_vp2intersect",))),
-    "golden-cove": _Core(_ICE_LAKE | {"avx_vnni"}, frozenset((*_AVX512, *_AVX512_LATER, *_AVX512_LAST, *_AMX))),
+    "golden-cove": _Core(_ICE_LAKE | {"avx_vnni"}, frozenset((*_EVERY_AVX512, *_AMX))),
     "zen": _Core(_ZEN),
     "zen2": _Core(_ZEN),
     "zen3": _Core(_ZEN_3),
@@ -80,8 +81,7 @@ def processor_sets(cpu: Mapping[str, Any]) -> ProcessorSets:
     core, how = choose_core(dict(cpu), bundled=True)
     named = frozenset(cpu.get("vector_sets", ())).intersection(SETS)
     known = _CORES.get(core.name) if how in HOW else None
-    no_avx512 = frozenset(SETS[SETS.index("avx512f") : SETS.index("amx_tile")]) if "vector_sets" in cpu else frozenset()
-    no_avx512 = frozenset() if "avx512f" in named else no_avx512
+    no_avx512 = frozenset(_EVERY_AVX512) if "vector_sets" in cpu and "avx512f" not in named else frozenset()
     if known is None:
         return ProcessorSets(named, no_avx512)
     has = (known.every | named) - no_avx512
