@@ -12,16 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
 from convolver.foreign_text import decode_json, json_text, polars_source, visible
+from convolver.heavy import pl
 from convolver.outputs import save_text, write_atomically
 from convolver.shapes import check_columns, check_shape
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PARQUET_KEY = "convolver"
 """Key of the artifact header in a Parquet file's own metadata."""
@@ -60,8 +58,6 @@ def document_id(document: Mapping[str, Any]) -> str:
 
 def table_digest(table: pl.DataFrame) -> str:
     """Return a hash over names, types, nulls and values of a table, independent of file layout and compression."""
-    import polars as pl
-
     digest = hashlib.sha256()
     for column in table.get_columns():
         digest.update(f"{column.name}:{column.dtype}:{len(column)};".encode())
@@ -192,8 +188,6 @@ def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], ex
 
 
 def _write_parquet(table: pl.DataFrame, header: Mapping[str, Any], file: Path | BytesIO) -> None:
-    import polars as pl
-
     metadata = {PARQUET_KEY: canonical(header).decode()}
     try:
         # A file that is open may have a name that is not UTF-8.
@@ -245,8 +239,6 @@ def refused_on_abort(path: str | Path) -> AbstractContextManager[None]:
 
 def read_table_header(path: str | Path) -> dict[str, Any]:
     """Return the artifact header of a Parquet file; raises :class:`FormatError` when it has none."""
-    import polars as pl
-
     try:
         with refused_on_abort(path):
             header = decode_json(pl.read_parquet_metadata(polars_source(path))[PARQUET_KEY].encode(), str(path))
@@ -269,8 +261,6 @@ def _is_parquet(path: str | Path) -> bool:
 
 def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Read a table artifact and verify schema, version and id; returns the table and its header."""
-    import polars as pl
-
     named = isinstance(path, (str, Path))  # or bytes in memory
     if named and not Path(path).exists():
         raise missing_file(path, schema)
@@ -291,8 +281,6 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
 
 def no_parquet(path: str | Path, error: BaseException) -> FormatError:
     """Return the error of a file that polars cannot read, or panics at."""
-    import polars as pl
-
     lines = str(error).strip().splitlines() or [type(error).__name__]
     reason = "it is damaged" if isinstance(error, pl.exceptions.PanicException) else lines[0].rstrip(".")
     return FormatError(f"{path} cannot be read as Parquet: {reason}.")

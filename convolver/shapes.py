@@ -6,16 +6,14 @@ Fields that are not named here are left alone, so that files of later versions w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import SchemaError
-
-if TYPE_CHECKING:
-    import polars as pl
+from convolver.heavy import pl
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Size = int | float
@@ -390,8 +388,6 @@ LARGEST = 1e150
 
 def check_columns(table: pl.DataFrame, schema: str, where: str) -> None:
     """Check that a table has its columns; raises :class:`SchemaError` that names the first that is missing or of another type."""
-    import polars as pl
-
     nulls = schema in ("convolver.timeline", "convolver.validation")
     for name in _NUMBERS.get(schema, "").split():
         column = table.get_column(name) if name in table.columns else None

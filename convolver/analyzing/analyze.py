@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,6 +23,7 @@ from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
 from convolver.execution.core_time import core_table, gather_paths
 from convolver.execution.sampled_walk import CORE_ERROR
+from convolver.heavy import pl
 from convolver.machine.calibration import PAGES
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.memory_system import MemorySystem
@@ -35,9 +36,6 @@ from convolver.simulation.level_samples import Fed, RecordedTrace, sampled
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import Target
 from convolver.tracing.thread_log import ThreadLog
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class PredictableTrace(RecordedTrace, Protocol):
@@ -221,8 +219,6 @@ def _with_last(
     table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], other: MemorySystem, blocks: int
 ) -> Falls:
     """Return where the references fall with the last level of another of a machine's memory systems."""
-    import polars as pl
-
     levels, caches = [level.level for level in machine.hierarchy], named[systems.caches.id].name
     last, name = pl.col("level") == levels[-1], pl.col("machine")
     rows = table.filter(((name == caches) & ~last) | ((name == named[other.id].name) & last)).with_columns(machine=pl.lit(caches))

@@ -16,13 +16,12 @@ from convolver.analyzing.waiting import far_levels
 from convolver.errors import PredictionError
 from convolver.execution.core_time import Walk, WalkedCore, core_table, core_times
 from convolver.execution.sampled_walk import CORE_ERROR
+from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.machine.profile import MachineProfile
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.heavy import pl
 from convolver.simulation.hit_rates import EARLY, LINE_MISSES, LONG_STRIDES, PATTERN_MISSES
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Array = NDArray[np.float64]
 SEQUENTIAL, STRIDED, RANDOM, DEPENDENT = range(4)
@@ -77,8 +74,6 @@ def _errors(rows: pl.DataFrame) -> Array:
 
 def _counts(table: pl.DataFrame, levels: list[str], blocks: int) -> dict[str, Array]:
     """Return the columns as arrays of shape (blocks, levels); zeros for columns that the hit rates lack."""
-    import polars as pl
-
     names = ("accesses", "misses", "write_backs", *LINE_MISSES)
     result = {name: np.zeros((blocks, len(levels))) for name in ("standard_error", *names)}
     own = table.filter(pl.col("level").is_in(levels))
@@ -98,8 +93,6 @@ def fold(table: pl.DataFrame, machine: str, levels: list[str], blocks: int) -> F
     rates are multiplied. A block that a level's own sample missed takes that level's rate over the whole program. One that the
     sample of the first level missed counts nowhere.
     """
-    import polars as pl
-
     counts = _counts(table.filter(pl.col("machine") == machine), levels, blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     missed = np.flatnonzero((accesses[:, 0] == 0) & accesses.any(axis=1))
@@ -153,8 +146,6 @@ def page_misses(table: pl.DataFrame, machine: str, level: str, blocks: int) -> A
 
     A block that their sample missed takes the mean.
     """
-    import polars as pl
-
     counts = _counts(table.filter(pl.col("machine") == machine), [level], blocks)
     accesses, misses = counts["accesses"], counts["misses"]
     others = np.concatenate([counts[name] for name in PATTERN_MISSES], axis=1)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from convolver.analyzing.analysis_store import find_bytes, keep_bytes
+from convolver.heavy import pl
 from convolver.tracing.reader import Trace
 from convolver.tracing.spin_loops import SpinLoop
 from convolver.tracing.touched_lines import TouchedLine, TouchedLines, touched_lines
@@ -38,8 +39,6 @@ def _kept(found: TouchedLines | None) -> _Kept | None:
 
 
 def _restored(kept: _Kept | None) -> TouchedLines | None:
-    import polars as pl
-
     if kept is None:
         return None
     whole = dict.fromkeys(("serial", "number", "block"), pl.UInt32)

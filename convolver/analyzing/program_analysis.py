@@ -13,13 +13,12 @@ import numpy as np
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.falls import Array, Falls
 from convolver.errors import ProvenanceError, SchemaError
+from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.schema import load_table, save_table, table_header
 from convolver.shapes import unlike
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.machine.profile import MachineProfile
     from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
@@ -121,8 +120,6 @@ class MachineAnalysis:
 
 
 def _rows(part: MachineAnalysis) -> pl.DataFrame:
-    import polars as pl
-
     columns = part.columns()
     blocks = len(part.falls.sampled)
     first = {"block": np.arange(blocks, dtype=np.uint32), "machine": pl.Series([part.machine]).new_from_index(0, blocks)}
@@ -192,8 +189,6 @@ class Analysis:
     @cached_property
     def table(self) -> pl.DataFrame:
         """One row for every block and machine (docs/formats/analysis.md); null where a machine has no such column."""
-        import polars as pl
-
         return pl.concat([_rows(part) for part in self.parts], how="diagonal")
 
     @cached_property
@@ -217,8 +212,6 @@ class Analysis:
 
         Raises :class:`FormatError` when it is damaged or something else, :class:`ProvenanceError` for another signature's.
         """
-        import polars as pl
-
         table, header = load_table(path, SCHEMA)
         if signature is not None and header["inputs"].get("signature") != signature.id:
             raise ProvenanceError(f"{path} is of another signature; give the one of the same trace.")

@@ -15,6 +15,7 @@ import typer
 from convolver.cli import completing
 from convolver.errors import UsageError
 from convolver.foreign_text import json_text
+from convolver.heavy import pl
 
 BASE = typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines)
 Hits = Annotated[
@@ -76,8 +77,6 @@ def printed(
     if as_json:
         print_json(document())
     elif as_csv:
-        import polars as pl
-
         table = pl.DataFrame([flat(row) for row in (rows or document)()], infer_schema_length=None)
         typer.echo(table.write_csv(), nl=False)
     return as_json or as_csv

@@ -9,10 +9,9 @@ import typer
 
 from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
 from convolver.errors import UsageError
+from convolver.heavy import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.differences import Difference
 
@@ -119,8 +118,6 @@ def _about(sides: dict[str, Any]) -> None:
 
 
 def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
-    import polars as pl
-
     from convolver.plotting.labels import place
     from convolver.reporting.console import out
     from convolver.reporting.grid import WIDEST, grid

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, Json, flat, printed
+from convolver.heavy import pl
 
 HELP = """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
 
@@ -73,8 +74,6 @@ def _show(file: Path, document: dict[str, Any]) -> None:
         document = {**document, "system": system_words(document["system"])}
     console.print(key_values(f"{file}: {document['meaning']}", _pairs(document, tables)))
     if tables:
-        import polars as pl
-
         for name, rows in tables.items():
             shown = [flat(one) for row in rows[:SHOWN] for one in _exploded(row)]
             console.print()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,8 @@ from convolver.convolution.limit_shares import LIMIT, grouped
 from convolver.convolution.system_time import SystemTime, ratio_with_system, with_system
 from convolver.convolution.uncertainty import QUANTILES, Drawn
 from convolver.errors import SchemaError
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.block_times"
 TEXT = ("machine", "module", "function", "file", "data_set_location")
@@ -58,8 +56,6 @@ Function = tuple[str | None, str | None]
 
 def functions_of(table: pl.DataFrame) -> NDArray[np.intp]:
     """Return the row of the first block of each block's function."""
-    import polars as pl
-
     rows = table.select("function", "module").with_row_index()
     return rows.select(pl.col("index").first().over("function", "module"))["index"].to_numpy().astype(np.intp)
 
@@ -85,8 +81,6 @@ def without_draws(elapsed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(table: pl.DataFrame) -> None:
-    import polars as pl
-
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise SchemaError(f"A table of block times misses the column {missing[0]}.")
@@ -223,8 +217,6 @@ class BlockTimes(TableArtifact):
 
     def by_function(self) -> pl.DataFrame:
         """Return function, module, memops and seconds, by falling time."""
-        import polars as pl
-
         sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("memops", "seconds").sum())
         return sums.sort("seconds", descending=True, maintain_order=True)
 

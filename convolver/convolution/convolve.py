@@ -30,6 +30,7 @@ from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw
 from convolver.convolution.work import NearSeconds, port_seconds, program_work
 from convolver.errors import CoverageError, UsageError
+from convolver.heavy import pl
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.cores import HOW, choose_core
 from convolver.machine.maps import MEMORY
@@ -37,8 +38,6 @@ from convolver.machine.profile_check import projection_doubt
 from convolver.signature.features import sampled_share
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.machine.profile import MachineProfile
 
 OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
@@ -304,8 +303,6 @@ def locations(lines: Array, names: list[str]) -> list[str]:
 
 
 def _rows(table: pl.DataFrame, where: Falls, times: Times, machine: MachineProfile) -> pl.DataFrame:
-    import polars as pl
-
     levels = [level.level for level in machine.hierarchy]
     memops = table["memops"].to_numpy().astype(float)
     empty = (memops == 0) | ~where.sampled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,8 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.uncertainty import QUANTILES
 from convolver.errors import PredictionError, ProvenanceError, SchemaError, UsageError
 from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.schema import DocumentArtifact
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.cpu_ratio"
 ENDS = ("low", "high")
@@ -54,8 +52,6 @@ class CpuRatio(DocumentArtifact):
     @property
     def table(self) -> pl.DataFrame:
         """The blocks."""
-        import polars as pl
-
         types = {"block": pl.UInt32, **dict.fromkeys(("function", "module", "file"), pl.String), "line": pl.UInt32}
         types |= {"offset": pl.UInt64, **dict.fromkeys(("base_seconds", "target_seconds"), pl.Float64)}
         types |= dict.fromkeys(ENDS, pl.Float64)
@@ -66,8 +62,6 @@ class CpuRatio(DocumentArtifact):
     @property
     def functions(self) -> pl.DataFrame:
         """Function, module, base_seconds, target_seconds, low, high, ratio and contribution, by falling base time."""
-        import polars as pl
-
         sums = self.table.group_by("function", "module", maintain_order=True).agg(pl.col("base_seconds", "target_seconds").sum())
         ends = {name: pl.Float64() for name in ENDS}
         known = pl.DataFrame(self.document.get("functions", []), schema={"function": pl.String(), "module": pl.String(), **ends})
@@ -75,8 +69,6 @@ class CpuRatio(DocumentArtifact):
         return self._with_ratio(sums).sort("base_seconds", descending=True, maintain_order=True)
 
     def _with_ratio(self, table: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
         base, target = pl.col("base_seconds"), pl.col("target_seconds")
         contribution = (base - target.fill_null(0.0)) / float(self.target["seconds"])
         return table.with_columns(ratio=pl.when(target > 0).then(base / target), contribution=contribution)

@@ -8,7 +8,6 @@ them, levels by what their lines wait for. docs/theory.md, "What limits it", lis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from convolver.analyzing.core_causes import CORE, DEPENDENT, PAGE_WALKS, PORT, W
 from convolver.analyzing.falls import Array
 from convolver.convolution.rates import BlockWork, contributions, farther, norm_shares, parts
 from convolver.convolution.work import NearSeconds
+from convolver.heavy import pl
 from convolver.machine.calibration import Calibration
 from convolver.machine.maps import MEMORY
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BANDWIDTH, LATENCY, KERNEL, WAITING, PORTS = "memory_bandwidth", "memory_latency", "kernel", "waiting", "ports"
 LIMIT = "limit_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from convolver.analyzing.falls import Array, Falls
 from convolver.convolution.costs import PatternCost
 from convolver.convolution.lookup import MachineCosts
+from convolver.heavy import pl
 from convolver.signature.features import line_capacities, pattern_shares
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class MemoryTime(NamedTuple):
@@ -170,8 +168,6 @@ def _line_shares(where: Falls, possible: Array) -> Array:
 
 def _groups(names: pl.DataFrame) -> list[NDArray[np.intp]]:
     """Return the number of each block's function, module and program: the row of the first block in it."""
-    import polars as pl
-
     first, rows = pl.col("index").first(), names.with_row_index()
     of = rows.select(function=first.over("module", "function"), module=first.over("module"))
     return [*(of[name].to_numpy().astype(np.intp) for name in of.columns), np.zeros(names.height, dtype=np.intp)]

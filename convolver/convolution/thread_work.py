@@ -13,6 +13,7 @@ from convolver._native.thread_replay import TOUCH
 from convolver.analyzing.known_touches import known_touches
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.errors import UsageError
+from convolver.heavy import pl
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
 from convolver.tracing.thread_log import MOST_RECORDS
@@ -126,8 +127,6 @@ class ThreadWork:
         """Return what threads do to lines that others touch, for one instruction of each class."""
         if self.touched is None or self.touched.touches is None:
             return None
-        import polars as pl
-
         rows = self.touched.touches.with_row_index("row")
         executions = trace.blocks.counts["executions"].astype(float)
         each = np.divide(trace.block_memops, executions, out=np.zeros_like(executions), where=executions > 0)

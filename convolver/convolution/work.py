@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from convolver.analyzing.falls import DEPENDENT, RANDOM, Array, Falls
 from convolver.convolution.lookup import MachineCosts
 from convolver.convolution.memory import Patterns, carry_over, mean_width, nearest_width, patterns
 from convolver.convolution.rates import BlockWork
+from convolver.heavy import pl
 from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.features import line_capacities, line_ratios
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class NearSeconds(NamedTuple):

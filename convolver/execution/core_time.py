@@ -18,14 +18,13 @@ from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import DecodedCode, Operations, operations, program_code
 from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, heaviest, walk_windows
 from convolver.execution.static import static_cycles
+from convolver.heavy import pl
 from convolver.machine.cores import WIDTHS, CoreTable, choose_core
 from convolver.machine.siblings import CORE_THREADS
 from convolver.progress import SILENT, Progress
 from convolver.tracing.definitions import CONTINUED, starts
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.machine.profile import MachineProfile
     from convolver.tracing.reader import Trace
 
@@ -220,8 +219,6 @@ class _CoreWalks:
         return model
 
     def _table(self, found: BlockCycles, unseen: NDArray[np.bool_], static: Array) -> pl.DataFrame:
-        import polars as pl
-
         window = ~unseen & (found.executions > 0)
         return pl.DataFrame(
             {

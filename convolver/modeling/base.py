@@ -10,13 +10,14 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
 import msgspec
 import numpy as np
 
 from convolver import __version__
 from convolver.errors import ModelError
+from convolver.heavy import pl
 from convolver.modeling.baseline import baselines
 from convolver.modeling.coefficient_units import coefficient_unit, parse_unit
 from convolver.modeling.cross_validation import quality
@@ -24,9 +25,6 @@ from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import Fit
 from convolver.modeling.table import Observations, Table
 from convolver.progress import SILENT, Progress
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Modeler(Protocol):

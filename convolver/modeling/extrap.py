@@ -10,14 +10,12 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from convolver.errors import FormatError, ModelError, SchemaError
 from convolver.foreign_text import decode_json
+from convolver.heavy import pl
 from convolver.modeling.table_columns import DEFAULT_CALLPATH, DEFAULT_METRIC, PREFIX
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Rows: TypeAlias = list[dict[str, Any]]
 _MAX_TEXT_PARAMETERS = 4

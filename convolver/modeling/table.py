@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ import numpy.typing as npt
 from convolver import schema
 from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
 from convolver.foreign_text import polars_source
+from convolver.heavy import pl
 from convolver.modeling import extrap
 from convolver.modeling.table_columns import DEFAULTS, PREFIX, TEXT_COLUMNS
 from convolver.outputs import save_text
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Values = npt.NDArray[np.float64]
 
@@ -67,8 +65,6 @@ class Table:
     @classmethod
     def of(cls, frame: pl.DataFrame, inputs: Mapping[str, Any] | None = None) -> Table:
         """Return a table of a frame in long form, missing columns filled in; raises :class:`SchemaError` for a wrong one."""
-        import polars as pl
-
         if "value" not in frame.columns:
             raise SchemaError("A measurement table needs a 'value' column; name the column of the measured numbers so.")
         parameters = sorted(name for name in frame.columns if name.startswith(PREFIX))
@@ -94,8 +90,6 @@ class Table:
     @classmethod
     def of_rows(cls, rows: Iterable[Mapping[str, Any]], inputs: Mapping[str, Any] | None = None) -> Table:
         """Return a table of dictionaries with the columns' names (``param.P`` and so on)."""
-        import polars as pl
-
         listed = list(rows)
         if not listed:
             raise ModelError("The table is empty; add at least one measurement.")
@@ -106,8 +100,6 @@ class Table:
     @classmethod
     def of_columns(cls, values: Mapping[str, Sequence[float] | Values], target: str = "time", **texts: str) -> Table:
         """Return a table of plain columns: ``target`` is the metric, every other column a parameter."""
-        import polars as pl
-
         columns = {("value" if name == target else PREFIX + name): np.asarray(column) for name, column in values.items()}
         frame = pl.DataFrame(columns).with_columns(
             pl.lit(target).alias("metric"), *(pl.lit(v).alias(k) for k, v in texts.items())
@@ -175,8 +167,6 @@ class Table:
 
     def where(self, **conditions: Any) -> Table:
         """Return the rows whose columns equal the given values (``callpath="main"``, ``P=4``)."""
-        import polars as pl
-
         frame = self.table
         for name, value in conditions.items():
             column = name if name in frame.columns else PREFIX + name
@@ -194,8 +184,6 @@ class Table:
         repetition. Warns with :class:`NoiseWarning` where a feature that is a metric differs so much among repetitions that they
         look like different points. Raises :class:`ModelError` for unknown names, mixed callpaths or an empty result.
         """
-        import polars as pl
-
         if center not in CENTERS:
             raise ModelError(f"The center '{center}' is unknown; use one of {', '.join(CENTERS)}.")
         frame = self._of_callpath(callpath)
@@ -221,8 +209,6 @@ class Table:
         return Observations(target, unit, x, y, {"table": self.id, "center": center}, {k: u for k, u in units.items() if u})
 
     def _of_callpath(self, callpath: str | None) -> pl.DataFrame:
-        import polars as pl
-
         known = self.table["callpath"].unique(maintain_order=True).to_list()
         if callpath is None:
             if len(known) > 1:
@@ -235,8 +221,6 @@ class Table:
 
 def _joined(frame: pl.DataFrame, target: str, metrics: Sequence[str], parameters: list[str]) -> pl.DataFrame:
     """Return one row a run with the target and other metrics as columns."""
-    import polars as pl
-
     keys = ["app", "machine", *parameters, "repetition"]
     wide = frame.filter(pl.col("metric") == target).select(*keys, pl.col("value").alias(target))
     for name in metrics:
@@ -247,8 +231,6 @@ def _joined(frame: pl.DataFrame, target: str, metrics: Sequence[str], parameters
 
 def _check_alike(points: pl.DataFrame, group: list[str], metrics: Sequence[str]) -> None:
     """Warn of repetitions whose metrics are those of different points: runs on several networks, say, that no parameter tells."""
-    import polars as pl
-
     low, high = ([pl.col(name).quantile(q).alias(f"{name}_{q}") for name in metrics] for q in (_LOW, 1 - _LOW))
     spread = points.group_by(group).agg(*low, *high)
     for name in metrics:
@@ -260,16 +242,12 @@ def _check_alike(points: pl.DataFrame, group: list[str], metrics: Sequence[str])
 
 
 def _centerd(points: pl.DataFrame, group: list[str], center: str) -> pl.DataFrame:
-    import polars as pl
-
     how = {"median": pl.Expr.median, "minimum": pl.Expr.min, "mean": pl.Expr.mean}[center]
     others = [name for name in points.columns if name not in group]
     return points.group_by(group, maintain_order=True).agg(*(how(pl.col(name)) for name in others))
 
 
 def _read_csv(path: str | Path) -> pl.DataFrame:
-    import polars as pl
-
     try:
         return pl.read_csv(polars_source(path), infer_schema_length=None, schema_overrides=dict.fromkeys(TEXT_COLUMNS, pl.String))
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
+from convolver.heavy import pl
 from convolver.mpi.events import EventKind, Events, Sync
 from convolver.mpi.network import NEVER, Network, what_if
 from convolver.mpi.network_replay import Ratio, Replayer
 from convolver.mpi.timeline import STATES, Timeline
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _EPSILON = 1e-12
 WAITS = (3, 5, 6, 8)
@@ -36,8 +34,6 @@ class CriticalPath:
     @property
     def shares(self) -> dict[str, float]:
         """Return the share of each activity in the predicted time."""
-        import polars as pl
-
         summed = self.steps.group_by("activity").agg((pl.col("end") - pl.col("begin")).sum().alias("seconds"))
         total = self.predicted_seconds or 1.0
         return {row["activity"]: row["seconds"] / total for row in summed.sort("activity").to_dicts()}
@@ -48,14 +44,10 @@ class CriticalPath:
 
     def by_phase(self, bounds: NDArray[np.float64]) -> pl.DataFrame:
         """Return the seconds of each activity by phase; see :func:`phase_bounds`."""
-        import polars as pl
-
         phase = np.searchsorted(bounds, self.steps["begin"].to_numpy(), side="right")
         return CriticalPath(self.steps.with_columns(pl.Series("phase", phase)), self.predicted_seconds)._by("phase")
 
     def _by(self, key: str) -> pl.DataFrame:
-        import polars as pl
-
         seconds = (pl.col("end") - pl.col("begin")).sum().alias("seconds")
         return self.steps.group_by(key, "activity").agg(seconds).sort(key, "activity")
 
@@ -117,8 +109,6 @@ class _Walker:
 
 def critical_path(timeline: Timeline) -> CriticalPath:
     """Return the critical path of a recorded timeline (made with ``record=True``)."""
-    import polars as pl
-
     if timeline.intervals.is_empty() and timeline.predicted_seconds > 0:
         raise UsageError("The timeline holds no intervals; replay with recording to find the critical path.")
     walker = _Walker(timeline)
@@ -131,8 +121,6 @@ def critical_path(timeline: Timeline) -> CriticalPath:
 
 def phase_bounds(events: Events, timeline: Timeline) -> NDArray[np.float64]:
     """Return the times at which blocking collectives of all tasks end: the bounds between phases."""
-    import polars as pl
-
     world = np.flatnonzero(np.diff(events.member_first) == events.ranks)
     part = slice(events.first[0], events.first[1])
     columns = {name: column[part] for name, column in events.columns.items()}

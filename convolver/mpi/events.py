@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from convolver._native._core import lib
 from convolver._native.replay_core import COLUMNS, PackedEvents
 from convolver.errors import FormatError
+from convolver.heavy import pl
 from convolver.schema import load_table, save_table, table_header
 from convolver.shapes import unlike
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.mpi_events"
 
@@ -127,8 +125,6 @@ class Events:
     @property
     def table(self) -> pl.DataFrame:
         """Return the records as a table: rank, then the columns."""
-        import polars as pl
-
         ranks = np.repeat(np.arange(self.ranks, dtype=np.uint32), np.diff(self.first))
         return pl.DataFrame({"rank": ranks, **self.columns})
 

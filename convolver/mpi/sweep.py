@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
+from convolver.heavy import pl
 from convolver.mpi.network import Network, what_if
 from convolver.progress import SILENT, Progress
 from convolver.schema import TableArtifact, canonical, load_table, table_header
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.mpi.network_replay import Replayer
 
 SCHEMA = "convolver.network_sweep"
@@ -200,8 +199,6 @@ def replays(
     progress: Progress = SILENT,
 ) -> pl.DataFrame:
     """Return one row a point of the plan; what the journal has already is not replayed again (see :func:`sweep`)."""
-    import polars as pl
-
     values = plan.draw()
     points = [{name: float(column[i]) for name, column in values.items()} for i in range(plan.points)]
     batches = [points[at : at + BATCH] for at in range(0, len(points), BATCH)]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from convolver.heavy import pl
 from convolver.schema import load_table, save_table, table_header
 from convolver.shapes import unlike
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.timeline"
 STATES = {
@@ -73,8 +71,6 @@ class Timeline:
     @cached_property
     def table(self) -> pl.DataFrame:
         """Return everything as one table: column ``part`` is rank, interval or message."""
-        import polars as pl
-
         parts = [("rank", self.ranks), ("interval", self.intervals), ("message", self.messages)]
         return pl.concat([t.select(pl.lit(name).alias("part"), pl.all()) for name, t in parts], how="diagonal_relaxed")
 
@@ -100,8 +96,6 @@ class Timeline:
     @classmethod
     def load(cls, path: str | Path) -> Timeline:
         """Read an artifact written by :meth:`save`; raises :class:`FormatError` when it is damaged."""
-        import polars as pl
-
         table, header = load_table(path, SCHEMA)
         try:
             parts = [
@@ -132,8 +126,6 @@ class Timeline:
 
 
 def _schemas() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    import polars as pl
-
     ranks: dict[str, Any] = {"rank": pl.UInt32}
     ranks |= dict.fromkeys(("seconds", "compute_seconds", "transfer_seconds", "wait_seconds"), pl.Float64)
     ranks |= dict.fromkeys(("messages_sent", "bytes_sent", "messages_received", "bytes_received"), pl.UInt64)
@@ -154,8 +146,6 @@ def _schemas() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
 
 def make_timeline(ranks: Any, intervals: Any, messages: Any, notes: dict[str, Any], inputs: dict[str, Any]) -> Timeline:
     """Return a timeline from the structured arrays of the replay core."""
-    import polars as pl
-
     schemas = _schemas()
     names = {"compute_seconds": "compute", "transfer_seconds": "transfer", "wait_seconds": "wait"}
     rank_columns = {"rank": np.arange(len(ranks))} | {n: ranks[names.get(n, n)] for n in list(schemas[0])[1:]}

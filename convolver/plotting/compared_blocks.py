@@ -8,13 +8,13 @@ import numpy as np
 
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import ProvenanceError
+from convolver.heavy import pl
 from convolver.plotting import style
 from convolver.plotting.labels import block_label, command_label, machine_label
 from convolver.plotting.style import Look
 from convolver.units import format_seconds
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.figure import Figure
 
     from convolver.convolution.block_times import BlockTimes
@@ -25,8 +25,6 @@ def compared(base: BlockTimes, target: BlockTimes) -> pl.DataFrame:
 
     Raises :class:`ProvenanceError` for two programs: blocks are matched by their number in one signature.
     """
-    import polars as pl
-
     if base.inputs.get("signature") != target.inputs.get("signature"):
         raise ProvenanceError("The two tables of block times are of different signatures; `convolver diff` compares two runs.")
     one = base.table.select("block", "function", "module", "file", "line", base_seconds="seconds")
@@ -38,8 +36,6 @@ def compared(base: BlockTimes, target: BlockTimes) -> pl.DataFrame:
 
 def draw(base: BlockTimes, target: BlockTimes, look: Look, *, top: int = 12) -> Figure:
     """Return the picture of the ``top`` blocks and of the rest together."""
-    import polars as pl
-
     ratio = cpu_ratio(base, target).total
     table = compared(base, target)
     rows: list[dict[str, Any]] = table.head(top).to_dicts()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import PredictionError
+from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
@@ -89,8 +90,6 @@ def _has(machine: MachineProfile, pattern: str) -> bool:
 
 def block_points(machine: MachineProfile, times: BlockTimes, least: float = LEAST_SHARE) -> list[dict[str, Any]]:
     """Return the sampled blocks with at least this share of the time: their row, ``working_set_bytes`` and ``share``."""
-    import polars as pl
-
     whole = times.seconds or 1.0
     rows = times.table.filter((pl.col("seconds") >= least * whole) & (pl.col("memory_rate") > 0) & pl.col("sampled"))
     return [

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from convolver.errors import PredictionError
+from convolver.heavy import pl
 from convolver.mpi.timeline import STATES
 from convolver.plotting import style
 from convolver.plotting.style import Look
 from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -26,8 +26,6 @@ BARS = 40_000
 
 def draw(timeline: Timeline, look: Look) -> Figure:
     """Return the picture; raises :class:`PredictionError` when the replay recorded no intervals."""
-    import polars as pl
-
     if timeline.intervals.is_empty():
         raise PredictionError("This timeline has no intervals: replay with -o FILE or --prv, which record them.")
     table = timeline.intervals.with_columns(length=pl.col("end") - pl.col("begin")).filter(pl.col("length") > 0)
@@ -58,8 +56,6 @@ def draw(timeline: Timeline, look: Look) -> Figure:
 
 
 def _states(axes: Axes, table: pl.DataFrame, look: Look) -> None:
-    import polars as pl
-
     order = {4: 0, 3: 3, 6: 1, 7: 2, 2: 4, 5: 6, 8: 6, 9: 0, 10: 1, 11: 3, 12: 2, 13: 4}
     for state, name in STATES.items():
         rows = table.filter(pl.col("state") == state)

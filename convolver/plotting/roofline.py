@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convolver.errors import PredictionError, ProvenanceError
+from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
@@ -50,8 +51,6 @@ def peaks(machine: MachineProfile) -> dict[str, float]:
 
 def block_points(signature: Signature, times: BlockTimes) -> list[dict[str, Any]]:
     """Return the blocks with floating-point work: row, ``share`` of the time, ``intensity`` in flop/byte, ``flop_rate``."""
-    import polars as pl
-
     if times.inputs.get("signature") != signature.id:
         raise ProvenanceError("The block times are of another signature; give the one that they were convolved from.")
     whole = times.seconds or 1.0

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver.convolution.block_times import HIT_RATE
+from convolver.heavy import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.convolution.block_times import BlockTimes
 
 LARGEST_BYTES = 1 << 20
@@ -38,8 +37,6 @@ def by_line(times: BlockTimes) -> pl.DataFrame:
 
     Misses are accesses times simulated miss ratios; a block without a sample adds none. Blocks without a known line are left out.
     """
-    import polars as pl
-
     misses = [
         (pl.col("memops") * (1 - pl.col(HIT_RATE + level).fill_null(1.0))).alias(f"misses_{level}") for level in times.levels
     ]
@@ -50,8 +47,6 @@ def by_line(times: BlockTimes) -> pl.DataFrame:
 
 def hot_files(times: Sequence[BlockTimes], least_share: float = 1e-4) -> list[str]:
     """Return the source files with at least this share of the time on any of the machines, the hottest first."""
-    import polars as pl
-
     best: dict[str, float] = {}
     for one in times:
         sums = one.table.filter(pl.col("file") != "").group_by("file").agg(pl.col("seconds").sum())

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.errors import UsageError
+from convolver.heavy import pl
 from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
-
-if TYPE_CHECKING:
-    import polars as pl
 
 KEYS = {
     "block": ("block",),
@@ -53,8 +51,6 @@ class Difference:
 
     def document(self, count: int | None = None) -> dict[str, Any]:
         """Return everything as a JSON-able document, with at most ``count`` rows."""
-        import polars as pl
-
         rows = self.table if count is None else self.table.head(count)
         return {
             "measure": self.measure,
@@ -128,8 +124,6 @@ def _summed(artifact: BlockTimes | Signature, key: str, measure: str) -> pl.Data
 
     Folders of modules and files are left out of the key: another checkout of the same program is the same program.
     """
-    import polars as pl
-
     table = artifact.table
     if key in ("line", "function"):
         table = table.with_columns(pl.col("module", "file").str.replace(r"^.*/", ""))
@@ -141,8 +135,6 @@ def _summed(artifact: BlockTimes | Signature, key: str, measure: str) -> pl.Data
 
 
 def _joined(sides: Sequence[pl.DataFrame], key: Sequence[str]) -> pl.DataFrame:
-    import polars as pl
-
     one, other = sides
     joined = one.join(other, on=list(key), how="full", suffix="_after", coalesce=True)
     texts = [name for name in ("function", "module", "file", "line") if f"{name}_after" in joined.columns]
@@ -155,8 +147,6 @@ def _joined(sides: Sequence[pl.DataFrame], key: Sequence[str]) -> pl.DataFrame:
 
 
 def _judged(table: pl.DataFrame, total: float) -> pl.DataFrame:
-    import polars as pl
-
     change = pl.col("after") - pl.col("before")
     judged = table.with_columns(change.alias("change"), (change / max(total, 1e-300)).alias("share"))
     judged = judged.with_columns((pl.col("change").abs() > pl.col("error")).alias("significant"))

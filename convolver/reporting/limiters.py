@@ -10,11 +10,11 @@ import numpy as np
 
 from convolver.analyzing.core_causes import PORT
 from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, WAITING, busy_ports, grouped
+from convolver.heavy import pl
 from convolver.reporting.grid import grid, percent
 from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
-    import polars as pl
     from rich.table import Table
 
     from convolver.convolution.block_times import BlockTimes
@@ -83,8 +83,6 @@ def _does(cause: str, rows: pl.DataFrame) -> str:
 
 def sentence(times: BlockTimes) -> str:
     """Return what limits the hottest line, function or all of a program; empty where block times do not say."""
-    import polars as pl
-
     causes = times.limits
     whole = sum(causes.values())
     if not whole or not grouped(times.table):

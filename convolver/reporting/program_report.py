@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.convolution.verdict import seconds_from_to
+from convolver.heavy import pl
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
 from convolver.reporting.grid import WIDEST, grid, percent
@@ -30,8 +31,6 @@ def threshold(times: BlockTimes, count: int) -> str:
 
 def hot_functions(times: BlockTimes, count: int) -> Table:
     """Return the functions that take the most time."""
-    import polars as pl
-
     table = grid(
         ["function", "module"], ["accesses", "seconds", "share", "limited by"], f"Hot functions on {times.machine}", WIDEST
     )
@@ -98,7 +97,6 @@ LINE_WIDTH, COST_WIDTH = 5, 9
 
 def annotated(times: BlockTimes, source: Source, width: int) -> Table:
     """Return a source file with the costs of each line on a machine; its lines are cut so that the table is this wide."""
-    import polars as pl
     from rich.text import Text
 
     costs = {row["line"]: row for row in by_line(times).filter(pl.col("file") == source.path).iter_rows(named=True)}

@@ -10,12 +10,12 @@ import numpy as np
 
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.verdict import from_to, seconds_from_to, verdict
+from convolver.heavy import pl
 from convolver.plotting.labels import machine_label, place
 from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    import polars as pl
     from rich.table import Table
 
     from convolver.convolution.cpu_ratio import CpuRatio
@@ -130,8 +130,6 @@ def _add(table: Table, side: Mapping[str, Any], answer: tuple[float, Sequence[fl
 
 def deciding(ratio: CpuRatio, by: str = "function") -> pl.DataFrame:
     """Return the functions or blocks of a ratio, those first that decide it: by falling size of their contribution."""
-    import polars as pl
-
     rows = ratio.table if by == "block" else ratio.functions
     return rows.sort(pl.col("contribution").abs(), descending=True, maintain_order=True)
 

@@ -5,12 +5,8 @@ A block is identified by (build_id, offset, length_bytes), never by an address: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from convolver.errors import SchemaError
-
-if TYPE_CHECKING:
-    import polars as pl
+from convolver.heavy import pl
 
 IDENTITY = ("build_id", "offset", "length_bytes")
 """Columns that name the same block in every run of the same binaries."""
@@ -43,8 +39,6 @@ TOTALS = ("instructions", "loads", "stores", "memops", "flops", "bytes")
 
 def block_schema() -> dict[str, pl.DataType]:
     """Return name and type of every required column, in order."""
-    import polars as pl
-
     types: dict[str, pl.DataType] = {"block": pl.UInt32()}
     types |= {"module": pl.String(), "build_id": pl.String(), "offset": pl.UInt64(), "length_bytes": pl.UInt32()}
     types |= {"function": pl.String(), "file": pl.String(), "line": pl.UInt32()}
@@ -58,8 +52,6 @@ def conform(table: pl.DataFrame) -> pl.DataFrame:
     Integers of another width are converted. Raises :class:`SchemaError` for a missing column, a type or a value that does not
     fit, blocks that are not numbered 0..n-1, or counts that contradict each other.
     """
-    import polars as pl
-
     types = block_schema()
     missing = [name for name in types if name not in table.columns]
     if missing:
@@ -75,8 +67,6 @@ def conform(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_values(table: pl.DataFrame) -> None:
-    import polars as pl
-
     for name in block_schema():
         if table[name].null_count():
             raise SchemaError(f"The signature has empty cells in column {name}.")

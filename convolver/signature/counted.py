@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ProvenanceError
+from convolver.heavy import pl
 from convolver.signature.block_columns import COUNTS, FEATURES
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ def with_counts(features: Signature, counts: Signature) -> Signature:
     them. Code outside files (JIT) has no identity and keeps its own counts. Raises :class:`ProvenanceError` when no block is in
     both.
     """
-    import polars as pl
-
     from convolver.signature.signature import DEFAULTS, Signature
 
     counted = _Counted(counts.table.filter(pl.col("build_id") != "").to_dicts())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from convolver._native.enums import enum_names
 from convolver.errors import SchemaError
 from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.data_objects"
 KINDS = ("unknown", *enum_names("cv_wire_object_kind", "CV_WIRE_"))
@@ -27,8 +25,6 @@ HOW_TO = "Record the program with `convolver trace --data-objects` to see which 
 
 def described(objects: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each data object as headers describe them: number, texts that can be shown, and numbers."""
-    import polars as pl
-
     numbers = ("line", "offset", "thread", "places", "placed_bytes", "peak_bytes", "size_bytes")
     types = {"object": pl.UInt32, **dict.fromkeys(("label", "kind", "name", "function", "file", "module"), pl.String)}
     types |= dict.fromkeys(numbers, pl.UInt64)
@@ -48,8 +44,6 @@ class DataObjects(TableArtifact):
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
-        import polars as pl
-
         types = {"object": pl.UInt32, "block": pl.UInt32, **dict.fromkeys(COUNTS, pl.UInt64), "memops": pl.Float64}
         for name, dtype in types.items():
             if table.schema.get(name) != dtype:
@@ -83,8 +77,6 @@ class DataObjects(TableArtifact):
     def by_object(self) -> pl.DataFrame:
         """Return one row for every data object, the most referred to first: its description, counts, memops and their share of
         the program's."""
-        import polars as pl
-
         sums = self.table.group_by("object").agg(pl.col(*COUNTS, "memops").sum())
         joined = described(self.objects).join(sums, on="object", how="left").with_columns(pl.col(*COUNTS, "memops").fill_null(0))
         share = pl.col("memops") / max(self.memops, 1)
@@ -120,8 +112,6 @@ def object_table(
 
     ``number_of``: data object of each object in ``pairs``; the others are per site, and per block.
     """
-    import polars as pl
-
     site, stores = pairs["site"], site_stores[pairs["site"]]
     references = pairs["references"].astype(np.uint64)
     rows = pl.DataFrame(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.heavy import pl
 from convolver.signature.block_columns import ALONE, PATTERNS
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SHARES = ("sequential_share", "strided_share", "random_share", "dependent_share")
 
@@ -22,8 +20,6 @@ def pattern_shares() -> list[pl.Expr]:
     They add up to 1. A sampled reference in no class (the first of its kind) counts as sequential: nothing speaks against it. A
     block without a sample has null shares.
     """
-    import polars as pl
-
     classified = pl.max_horizontal(pl.sum_horizontal(PATTERNS), pl.lit(1))
     sampled = pl.col("sampled_references")
     whole = pl.max_horizontal(classified, sampled)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import polars as pl
+from convolver.heavy import pl
 
 SHOWN = 10
 
@@ -15,8 +14,6 @@ def hottest_loops(table: pl.DataFrame) -> list[dict[str, Any]]:
 
     Blocks count for their innermost loop; ``turns`` is how often its head was executed. Empty for a table without loops.
     """
-    import polars as pl
-
     if "loop_head" not in table.columns:
         return []
     heads = table.select(pl.col("block").alias("loop_head"), "function", "line", pl.col("executions").alias("turns"))

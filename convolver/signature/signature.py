@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
 from convolver.signature.block_columns import IDENTITY, TOTALS, conform
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.signature"
 DEFAULTS: dict[str, Any] = {

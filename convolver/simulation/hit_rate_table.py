@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.simulator import Counts
+from convolver.heavy import pl
 from convolver.simulation.group import BlockCounts, BlockSums, Group, ratio_error
 from convolver.simulation.hit_rates import LINE_MISSES, HitRates
 from convolver.simulation.level_samples import ALL, BURSTS, EXACT_CLASSES, Sampled
 from convolver.simulation.targets import Target
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 EVEN = 0.1
 """References that may be too many or too few in the set sample of a block, and in those of all blocks, as a share of them."""
@@ -40,8 +37,6 @@ class _Level(NamedTuple):
 
 def _texts(texts: Sequence[str], counts: Sequence[int]) -> pl.Series:
     """Return a column of texts, each so many times; unlike ``polars.repeat`` it starts no threads: small tables cost little."""
-    import polars as pl
-
     column = pl.Series([], dtype=pl.String)
     for text, count in zip(texts, counts, strict=True):
         column.append(pl.Series([text], dtype=pl.String).new_from_index(0, count))
@@ -50,8 +45,6 @@ def _texts(texts: Sequence[str], counts: Sequence[int]) -> pl.Series:
 
 def _samples(levels: Sequence[_Level], windows: str) -> pl.Series:
     """Return the samples of the rows of levels; ``windows`` names that of the blocks that are from another than their level's."""
-    import polars as pl
-
     if all(level.other is None for level in levels):
         return _texts([level.sample for level in levels], [len(level.touched) for level in levels])
     rows: list[str] = []
@@ -63,8 +56,6 @@ def _samples(levels: Sequence[_Level], windows: str) -> pl.Series:
 
 def _frame(machine: str, blocks: NDArray[np.uint32], levels: Sequence[_Level], windows: str) -> pl.DataFrame:
     """Return the rows of levels, one after another."""
-    import polars as pl
-
     counts = [len(level.touched) for level in levels]
 
     def joined(of: Callable[[_Level], NDArray[Any]]) -> NDArray[Any]:
@@ -242,8 +233,6 @@ class SimulatedRuns:
     def rows(self, machine: Target) -> pl.DataFrame:
         """Return the rows of a machine: every block with an access to the first level that is wanted, level by level, and those
         of its TLB."""
-        import polars as pl
-
         nearest, *farther = machine.wanted
         first = self._level(machine, nearest)
         caches = [first, *(self._level(machine, level, first.touched) for level in farther)]
@@ -285,8 +274,6 @@ class SimulatedRuns:
         about: Mapping[str, Any] = MappingProxyType({}),
     ) -> HitRates:
         """Return the hit rates of machines; ``about`` stands in the header beside what is said of each of them."""
-        import polars as pl
-
         table = pl.concat([self.rows(machine) for machine in machines], how="diagonal")
         documents = [{**self.document(machine), **about} for machine in machines]
         return HitRates.make(table, machines=documents, references=references, inputs=inputs, sampling=sampling)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.errors import ProvenanceError, SchemaError, UsageError
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.hit_rates"
 COUNTS = ("accesses", "hits", "misses", "write_backs")
@@ -38,8 +36,6 @@ def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Map
     Blocks that an even set sample has too few references of are from bursts (:mod:`convolver.simulation.hit_rate_table`), which
     are another part of all references: sums over the blocks of a level would weigh them wrongly.
     """
-    import polars as pl
-
     samples = {level["level"]: level["sample"] for level in document.get("samples", [])}
     if "sample" not in rows.columns or not sampling or not sampling.get("sample") or not samples:
         return rows
@@ -53,8 +49,6 @@ def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Map
 
 
 def _check_columns(table: pl.DataFrame) -> None:
-    import polars as pl
-
     types = dict(zip(COLUMNS, (pl.UInt32, pl.String, pl.String, *(pl.UInt64,) * len(COUNTS)), strict=True))
     for name, dtype in types.items():
         if table.schema.get(name) != dtype:
@@ -97,8 +91,6 @@ class HitRates(TableArtifact):
 
     def renamed(self, names: Mapping[str, str]) -> HitRates:
         """Return the rows of some machines under new names, in the order of the names."""
-        import polars as pl
-
         documents = {document["machine"]: document for document in self.header["machines"]}
         column = pl.col("machine")
         rows = [self.table.filter(column == old).with_columns(machine=pl.lit(new)) for old, new in names.items()]
@@ -116,8 +108,6 @@ class HitRates(TableArtifact):
 
         Raises :class:`ProvenanceError` for two traces.
         """
-        import polars as pl
-
         first = parts[0]
         if any(part.inputs != first.inputs for part in parts):
             raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
@@ -157,8 +147,6 @@ class HitRates(TableArtifact):
     def totals(self, machine: str) -> list[dict[str, Any]]:
         """Return per level, nearest first, level, accesses, hits, misses and write_backs over all blocks, in references of the
         level's sample, and where it is known that sample and the standard error of the miss rate."""
-        import polars as pl
-
         document = self._document(machine)
         samples = {level["level"]: level for level in document.get("samples", [])}
         rows = in_one_sample(self.table.filter(pl.col("machine") == machine), document, self.header.get("sampling"))
@@ -173,8 +161,6 @@ class HitRates(TableArtifact):
 
     def tlb_totals(self, machine: str) -> list[dict[str, Any]]:
         """Return per level of the TLB, nearest first, level, page_bytes, accesses, hits and misses over all blocks."""
-        import polars as pl
-
         found = []
         for level in self._document(machine).get("tlb", []):
             rows = self.table.filter((pl.col("machine") == machine) & (pl.col("level") == level["level"]))

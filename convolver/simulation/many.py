@@ -8,19 +8,17 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
+from convolver.heavy import pl
 from convolver.outputs import save_bytes
 from convolver.progress import SILENT, Progress
 from convolver.schema import TableArtifact, canonical, load_table, table_header
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import MachineLike, Target, targets
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.many_hit_rates"
 SUFFIX = ".cvt"
@@ -121,8 +119,6 @@ def simulate_many(
 
 
 def _join(paths: list[Path], parts: _Parts, machines: list[dict[str, Any]], output: Path) -> pl.DataFrame:
-    import polars as pl
-
     frames, inputs, about = [], {}, []
     for number, path in enumerate(paths):
         rates, name = parts.load(number), path.name.removesuffix(SUFFIX)
@@ -136,7 +132,5 @@ def _join(paths: list[Path], parts: _Parts, machines: list[dict[str, Any]], outp
 
 def totals_of(table: pl.DataFrame) -> list[dict[str, Any]]:
     """Return machine, level, accesses, hits, misses and write_backs over all traces, in the order of the table."""
-    import polars as pl
-
     sums = table.group_by("machine", "level", maintain_order=True).agg(pl.col("accesses", "hits", "misses", "write_backs").sum())
     return sums.rows(named=True)

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
+from convolver.heavy import pl
 from convolver.simulation.level_samples import ALL
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.signature.signature import Signature
     from convolver.simulation.hit_rates import HitRates
 
@@ -44,8 +43,6 @@ def block_misses(signature: Signature, rates: HitRates, machine: str) -> pl.Data
     Exact where all references were simulated. From a sample, the block's accesses times the product of its local miss rates; a
     block that the sample missed has the rates of the whole program. Raises :class:`ProvenanceError` for those of another trace.
     """
-    import polars as pl
-
     _check(signature, rates)
     table = rates.table.filter(pl.col("machine") == machine)
     memops = signature.table["memops"].to_numpy().astype(float)
@@ -62,8 +59,6 @@ def line_misses(signature: Signature, rates: HitRates, machine: str) -> pl.DataF
 
     Lines with the most misses of the last cache level come first.
     """
-    import polars as pl
-
     misses = block_misses(signature, rates, machine)
     names = misses.columns[1:]
     where = signature.table.select("block", "function", "file", "line", "instructions", "memops")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.errors import SchemaError
 from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
 from convolver.signature.data_objects import described
 from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.object_hits"
 OBJECTS = ("label", "kind", "peak_bytes")
@@ -30,8 +28,6 @@ class ObjectHits(TableArtifact):
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
-        import polars as pl
-
         types = {"object": pl.UInt32, "block": pl.UInt32, "machine": pl.String, "level": pl.String}
         for name, dtype in {**types, **dict.fromkeys(COUNTS, pl.UInt64)}.items():
             if table.schema.get(name) != dtype:
@@ -67,8 +63,6 @@ class ObjectHits(TableArtifact):
         return [level["level"] for level in found["hierarchy"]]
 
     def _in_one_sample(self) -> pl.DataFrame:
-        import polars as pl
-
         sampling = self.header.get("sampling")
         parts = [
             in_one_sample(self.table.filter(pl.col("machine") == document["machine"]), document, sampling)
@@ -83,8 +77,6 @@ class ObjectHits(TableArtifact):
         ``miss_share`` (of all misses of the level). Counts of levels from different samples cannot be compared, rates and shares
         can. Objects with the most misses of the machine's last level come first.
         """
-        import polars as pl
-
         levels = [
             {"machine": visible(machine), "level": visible(level), "place": place, "depth": depth}
             for place, machine in enumerate(self.machines)

@@ -13,6 +13,7 @@ from convolver._native.detailed_engine import AnySimulator
 from convolver._native.simulator import OwnerLimitError
 from convolver._native.sinks import Decoded, ObjectOwners, PathReader, Sinks
 from convolver.errors import SamplingWarning, SimulationError, UsageError
+from convolver.heavy import pl
 from convolver.progress import SILENT, Progress
 from convolver.simulation.arrays import References, check_references
 from convolver.simulation.detailed import Details
@@ -106,8 +107,6 @@ def _object_hits(
     rates: HitRates,
 ) -> ObjectHits:
     """Sum the counts of pairs by data object and block."""
-    import polars as pl
-
     blocks = site_blocks[attribution.sites].astype(np.uint64)
     keys, key_of = np.unique(attribution.objects.astype(np.uint64) << np.uint64(32) | blocks, return_inverse=True)
     regrouped = runs.regrouped(BlockSums(key_of.astype(np.uint32), owners), (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32))

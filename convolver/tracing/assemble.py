@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from convolver._native.trace_decoder import Decoder
 from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.signature.block_columns import ALONE, LINES
 from convolver.signature.data_objects import DataObjects, object_table
 from convolver.signature.origin import sealed
@@ -48,8 +49,6 @@ def block_columns(
     decoder: Decoder, definitions: Definitions, blocks: Blocks, names: BlockNames | None, chains: NDArray[Any] | None = None
 ) -> dict[str, Any]:
     """Return the columns of a signature's table."""
-    import polars as pl
-
     modules = blocks.module.tolist()
     names = names or BlockNames.empty(len(blocks), len(definitions.paths))
     counts = dict(blocks.counts)
@@ -89,8 +88,6 @@ def assemble_signature(
 
     ``paths``: what was seen along its paths, for more columns.
     """
-    import polars as pl
-
     definitions = Definitions.of(decoder)
     columns = block_columns(decoder, definitions, blocks, names, paths.sites() if paths else None)
     if paths is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from convolver.errors import UsageError
+from convolver.heavy import pl
 from convolver.tracing.avx512 import candidates, find_avx512
 from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
 from convolver.tracing.native_engine import checked_engine, made_code_share, refusal
@@ -131,8 +132,6 @@ def other_code_there(header: Mapping[str, Any], signature: Signature, machines: 
 
 def _hot_library(signature: Signature, sets: frozenset[str]) -> tuple[str, str, str] | None:
     """Return the hottest library that has code for some of these sets: its path, its share, and these sets' names."""
-    import polars as pl
-
     every = int(signature.totals["instructions"])
     by_module = signature.table.group_by("module").agg(pl.col("instructions").sum()).sort("instructions", descending=True)
     for module, instructions in by_module.iter_rows() if sets else ():

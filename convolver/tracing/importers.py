@@ -15,6 +15,7 @@ import numpy as np
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.foreign_text import polars_source
+from convolver.heavy import pl
 from convolver.progress import SILENT, Progress
 from convolver.schema import no_parquet, refused_on_abort
 from convolver.tracing.assemble import assemble_signature
@@ -168,8 +169,6 @@ def read_csv(path: Path, file: IO[str] | None) -> Iterator[Event]:
 
 def read_parquet(path: Path, file: IO[str] | None) -> Iterator[Event]:
     """Events of a Parquet file with the columns of :func:`read_csv`."""
-    import polars as pl
-
     if file is not None:
         raise UsageError("Parquet cannot be read from a pipe; give a file.")
     try:

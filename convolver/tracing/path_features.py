@@ -15,6 +15,7 @@ from convolver._native.load_chains import Chains
 from convolver._native.path_builder import Paths
 from convolver._native.sinks import PathReader
 from convolver._native.trace_decoder import Decoder
+from convolver.heavy import pl
 from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import Definitions, guard_executions, starts
 
@@ -103,8 +104,6 @@ def _successors(steps: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _ranked(successors: NDArray[np.int64], rank: int, rows: int) -> tuple[Any, NDArray[np.uint64]]:
     """Return the successor of each block with this rank (null: none) and how often it followed."""
-    import polars as pl
-
     place = np.arange(len(successors)) - np.searchsorted(successors[:, 0], successors[:, 0])
     chosen = successors[place == rank]
     names: list[int | None] = [None] * rows

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ProvenanceError, UsageError
+from convolver.heavy import pl
 from convolver.tracing.reader import Trace
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def group_ranks(paths: Sequence[str | Path]) -> Signature:
     ``inputs`` names the trace of every rank, so the traces stay usable each by itself. Raises :class:`UsageError` when a rank is
     missing or there twice, :class:`ProvenanceError` when the traces are of different plans.
     """
-    import polars as pl
-
     from convolver.signature.signature import Signature
 
     traces = sorted(

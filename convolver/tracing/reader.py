@@ -19,6 +19,7 @@ from convolver._native.sinks import Decoded, Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_json
+from convolver.heavy import pl
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
 from convolver.shapes import check_shape
@@ -34,8 +35,6 @@ from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.thread_log import ThreadLog
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 

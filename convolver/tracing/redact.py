@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convolver._native._core import lib
 from convolver._native.trace_decoder import INSTRUCTION, MODULE, SEGMENT, Decoder
 from convolver.errors import UsageError
+from convolver.heavy import pl
 from convolver.signature.signature import DEFAULTS, Signature
 from convolver.tracing import format as cvt
 from convolver.tracing.branch_code import Codes, transfers
@@ -65,8 +66,6 @@ _ENDING = (
 
 def _redacted(signature: Signature, inputs: dict[str, Any], command: list[str]) -> Signature:
     """Return a signature whose modules and files have no folders, of a command without arguments."""
-    import polars as pl
-
     names = pl.col("module", "file").str.replace(r"^.*/", "")
     extra = {name: signature.header[name] for name in DEFAULTS if name in signature.header}
     return Signature(signature.table.with_columns(names), inputs=inputs, **{**extra, "command": command, "origin": None})

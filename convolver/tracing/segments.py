@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.tracing.definitions import Definitions, counter_values, starts
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.tracing.blocks import Blocks
 
 
@@ -29,8 +28,6 @@ def segment_table(definitions: Definitions, counters: NDArray[np.uint64], blocks
     file), ``address`` (where it ran), ``block`` (row of the signature that holds its first instruction), ``executions`` (exact; 0
     where the file was cut off before its counts), ``instructions``, ``first_site``, ``sites``, ``code`` (its instruction bytes).
     """
-    import polars as pl
-
     segments = definitions.segments
     executions = counter_values(counters, segments["counter"])
     first = starts(segments["instructions"])

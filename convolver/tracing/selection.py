@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver.errors import ProvenanceError, UsageError
+from convolver.heavy import pl
 from convolver.tracing.avx512 import own_libraries
 from convolver.tracing.elf import build_id, content_id, offsets_of, open_elf, read_functions
 
@@ -22,8 +23,6 @@ def hot_blocks(signature: Signature, *, top: int | None = None, cover: float | N
     ``top``: so many. ``cover``: as many as it takes for this share of all references, 0..1. Raises :class:`UsageError` for
     impossible numbers and :class:`ProvenanceError` when a binary was built anew since the signature was taken.
     """
-    import polars as pl
-
     if (top is None) == (cover is None):
         raise UsageError("Choose blocks by a number or by a share of the references, not by both.")
     if (top is not None and top < 1) or (cover is not None and not 0 < cover <= 1):

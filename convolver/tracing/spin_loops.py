@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.heavy import pl
 from convolver.tracing.definitions import STORE
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.tracing.reader import Trace
 
 LEAST = 64
@@ -56,8 +55,6 @@ def repeated(words: NDArray[Any], sites: NDArray[Any], stretches: NDArray[Any], 
 
 def spins_in(piece: pl.DataFrame, stores: NDArray[np.bool_]) -> pl.DataFrame:
     """Return how often a loop that waits loads which word at which site, by thread. ``stores``: by site."""
-    import polars as pl
-
     sites = piece["site"].to_numpy()
     stretches = piece["window"].to_numpy() * np.uint64(1 << 32) + piece["thread"].to_numpy()
     waits = repeated(piece["word"].to_numpy(), sites, stretches, stores[sites])
@@ -67,8 +64,6 @@ def spins_in(piece: pl.DataFrame, stores: NDArray[np.bool_]) -> pl.DataFrame:
 def spin_loops(trace: Trace, spins: pl.DataFrame, pieces: Iterable[pl.DataFrame], totals: pl.DataFrame) -> list[SpinLoop]:
     """Return the loops that wait for words which another thread stores to, those that do most first. ``spins``: what
     :func:`spins_in` found in the same ``pieces``; ``totals``: references of each ``block``."""
-    import polars as pl
-
     if not len(spins):
         return []
     about = pl.DataFrame({"site": np.arange(len(trace.site_blocks), dtype=np.uint32), "block": trace.site_blocks})

@@ -11,12 +11,11 @@ import numpy as np
 
 from convolver._native._core import lib
 from convolver._native.trace_decoder import WINDOW, Batch
+from convolver.heavy import pl
 from convolver.tracing.definitions import ATOMIC, STORE
 from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.tracing.reader import Trace
 
 PIECE = 1 << 20
@@ -78,8 +77,6 @@ def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
 
 
 def _piece(parts: Sequence[Batch]) -> pl.DataFrame:
-    import polars as pl
-
     sizes = [len(part.sites) for part in parts]
     columns = {
         "word": np.concatenate([part.addresses for part in parts]) >> np.uint64(WORD_BITS),
@@ -101,8 +98,6 @@ def _serials(records: Any) -> dict[int, list[int]]:
 
 def touched_lines(trace: Trace) -> TouchedLines | None:
     """Return the lines that threads contend for, those touched most, and loops that wait; None where there is neither."""
-    import polars as pl
-
     sites = trace.definitions.sites
     stores = (sites["flags"] & STORE) != 0
     hot, whole, spinning = [], [], []
@@ -152,8 +147,6 @@ def _contended(each: pl.DataFrame) -> pl.DataFrame:
     Threads that touch a line at the same time, and so follow each other in bursts as chance has it, change in n (1 - sum p^2) of
     n steps, where p is each one's share; half of that is asked for, of the steps between which two of them at least touch it.
     """
-    import polars as pl
-
     several = (pl.col("thread").n_unique() > 1) & pl.col("stored").any()
     each = each.filter(several.over("line"))
     window = pl.col("window")
@@ -169,8 +162,6 @@ def _contended(each: pl.DataFrame) -> pl.DataFrame:
 
 
 def _described(trace: Trace, each: pl.DataFrame, lines: Sequence[int]) -> list[TouchedLine]:
-    import polars as pl
-
     by_word = each.group_by("line", "word").agg(pl.col("thread").n_unique(), pl.col("len").sum())
     words = (
         by_word.sort("len", "word", descending=[True, False]).group_by("line").agg(pl.col("word").first(), pl.col("thread").max())

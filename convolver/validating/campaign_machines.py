@@ -10,6 +10,7 @@ import msgspec
 from convolver.calibration.calibrate import calibrated
 from convolver.errors import ConvolverError, FormatError, MachineError, SchemaError
 from convolver.foreign_text import polars_source
+from convolver.heavy import pl
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.probing.kernel import measure_kernel
@@ -105,8 +106,6 @@ def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:
 
 def measured_elsewhere(condition: Condition, here: Path) -> dict[tuple[str, str], float]:
     """Return the seconds by (program, input) that were measured on another machine; raises :class:`FormatError`."""
-    import polars as pl
-
     path = here / condition.times
     try:
         table = pl.read_csv(

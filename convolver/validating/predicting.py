@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
@@ -17,6 +16,7 @@ from convolver.convolution.convolve import common_method
 from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
+from convolver.heavy import pl
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.signature.block_columns import IDENTITY

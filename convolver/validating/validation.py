@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.errors import PredictionError
+from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, save_document, table_header
 from convolver.shapes import unlike
 from convolver.validating.statistics import ratios, summarize
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "convolver.validation"
 
@@ -27,8 +25,6 @@ _ALWAYS = (
 
 
 def _columns() -> dict[str, Any]:
-    import polars as pl
-
     text = dict.fromkeys(("program", "input", "origin", "condition", "mode", "method"), pl.String)
     seconds = ("predicted", "predicted_system", "low", "high", "measured", "wall", "user", "system", "waited")
     numbers = dict.fromkeys([f"{name}_seconds" for name in seconds], pl.Float64)
@@ -60,8 +56,6 @@ class Validation(TableArtifact):
 
         Raises :class:`PredictionError` without a row.
         """
-        import polars as pl
-
         if not rows:
             reasons = "; ".join([*extra.get("left_out", {}).values(), *extra.get("refused", {}).values()][:3])
             raise PredictionError(f"The campaign has no result: {reasons or 'nothing could be measured'}.")

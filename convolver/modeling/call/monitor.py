@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from convolver.errors import FormatError, ModelError
 from convolver.foreign_text import polars_source
+from convolver.heavy import pl
 from convolver.modeling.call.records import Quantity, Record
-
-if TYPE_CHECKING:
-    import polars as pl
 
 UNITS = {"latency": "s", "bandwidth": "B/s", "load": "1"}
 
@@ -43,8 +40,6 @@ def join_monitor(records: Iterable[Record], path: str | Path, *, slack_seconds: 
 
 def _read(path: str | Path, keys: tuple[str, ...], what: str) -> tuple[pl.DataFrame, list[str]]:
     """Return a CSV file as numbers (``host`` as text) and the names of its columns that are no keys."""
-    import polars as pl
-
     try:
         frame = pl.read_csv(polars_source(path), infer_schema_length=None, schema_overrides={"host": pl.String})
         missing = [name for name in keys if name not in frame.columns]

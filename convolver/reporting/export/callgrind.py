@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from convolver import __version__
 from convolver.convolution.block_times import HIT_RATE
 from convolver.errors import ProvenanceError
+from convolver.heavy import pl
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.convolution.block_times import BlockTimes
     from convolver.signature.signature import Signature
 
@@ -45,8 +44,6 @@ def costs(signature: Signature, times: BlockTimes | None = None) -> pl.DataFrame
 
     Raises :class:`ProvenanceError` when the times are of another signature.
     """
-    import polars as pl
-
     counts = [pl.col(column).alias(name) for name, (column, _) in COUNTS.items()]
     table = signature.table.select("block", "module", "file", "function", "line", "memops", *counts)
     if times is not None:

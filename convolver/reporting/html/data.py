@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.convolution.block_times import HIT_RATE
+from convolver.heavy import pl
 from convolver.plotting.maps_picture import block_points, shown_curves
 from convolver.reporting.annotate import Source, hot_files, read_source
 from convolver.reporting.limiters import largest_causes
 from convolver.reporting.report_input import Bundle
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from convolver.convolution.block_times import BlockTimes
     from convolver.machine.profile import MachineProfile
     from convolver.mpi.timeline import Timeline
@@ -58,8 +57,6 @@ def page_data(bundle: Bundle) -> dict[str, Any]:
 def sources(bundle: Bundle) -> list[Source]:
     """Return the hot source files as far as they fit: those of the program itself first, the hottest first, those that cannot be
     read last."""
-    import polars as pl
-
     program = Path(str((bundle.signature.header.get("command") or ["?"])[0])).name
     table = bundle.signature.table
     own = set(table.filter(pl.col("module").str.split("/").list.last() == program)["file"])
@@ -93,8 +90,6 @@ def _named(column: pl.Series) -> dict[str, Any]:
 
 
 def _blocks(bundle: Bundle, order: pl.DataFrame) -> dict[str, Any]:
-    import polars as pl
-
     counts = [
         "executions",
         "instructions",
@@ -114,8 +109,6 @@ def _blocks(bundle: Bundle, order: pl.DataFrame) -> dict[str, Any]:
 
 
 def _machine(times: BlockTimes, machine: MachineProfile | None, order: pl.DataFrame) -> dict[str, Any]:
-    import polars as pl
-
     table = order.join(times.table, on="block", how="left", maintain_order="left")
     numbers = {"seconds": "seconds", "rate": "memory_rate", "random": "random_share", "error": "error_seconds"}
     columns = {name: _numbers(table[column].fill_null(0.0)) for name, column in numbers.items()}
@@ -148,8 +141,6 @@ def _maps(machine: MachineProfile, times: BlockTimes, order: pl.DataFrame) -> di
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:
-    import polars as pl
-
     from convolver.mpi.timeline import STATES
 
     length = pl.col("end") - pl.col("begin")

@@ -13,6 +13,7 @@ from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import BEST, choose, compared
 from convolver.convolution.verdict import CANNOT_TELL, from_to, seconds_from_to
+from convolver.heavy import pl
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
@@ -132,8 +133,6 @@ def _limits(times: BlockTimes) -> str:
 
 def _functions(times: BlockTimes) -> str:
     """Return the functions that take the most time."""
-    import polars as pl
-
     rows = []
     for function, module, _, seconds in times.by_function().head(25).iter_rows():
         own = times.table.filter(pl.col("function").eq_missing(function) & pl.col("module").eq_missing(module))
