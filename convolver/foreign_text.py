@@ -11,6 +11,8 @@ import json
 import math
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,6 +56,15 @@ def json_text(document: Any, *, indent: int | None = None, **options: Any) -> st
     if indent is not None:  # the same layout as json.dumps, which leaves its fast encoder to indent
         text = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=indent).decode("utf-8", "surrogatepass")
     return text if text.isascii() else _BYTES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Return a context that raises :class:`FormatError` with the reason where the file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def named_file(name: str, named_by: Path) -> Path:

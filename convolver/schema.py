@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
-from convolver.foreign_text import decode_json, json_text, polars_source, visible
+from convolver.foreign_text import decode_json, json_text, polars_source, readable, visible
 from convolver.heavy import pl
 from convolver.outputs import save_text, write_atomically
 from convolver.shapes import check_columns, check_shape
@@ -107,10 +107,8 @@ def check_header(header: Any, schema: str, where: str) -> None:
 
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a JSON object from a file; raises :class:`FormatError` when it is missing or none."""
-    try:
+    with readable(path):
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     document = decode_json(data, str(path))
     if not isinstance(document, dict):
         raise SchemaError(f"{path} does not hold a JSON object.")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import FormatError
+from convolver.foreign_text import readable
 
 MAGIC = b"CVBURST1"
 COUNT_BITS = 40
@@ -44,10 +45,8 @@ class BurstCounts:
 def read_bursts(path: str | Path) -> BurstCounts:
     """Read one file; a cut-off end is left out. Raises :class:`FormatError` for a damaged one, naming file, chunk and reason."""
     path = Path(path)
-    try:
+    with readable(path):
         content = path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     if len(content) < _HEADER.size or content[:8] != MAGIC:
         raise FormatError(f"{path} is no file of bursts: its first bytes are wrong.")
     rank = _HEADER.unpack_from(content)[1]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from convolver._native._core import lib
 from convolver.errors import FormatError
-from convolver.foreign_text import named_file
+from convolver.foreign_text import named_file, readable
 
 MAX_NODES = 1 << 24
 FAN_MODELS: dict[str, int] = {
@@ -261,10 +261,8 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, _Fields]]:
 
 
 def _read_text(path: Path) -> str:
-    try:
+    with readable(path):
         return path.read_text(errors="replace")
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def read_cfg(path: str | Path) -> Configuration:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from convolver._native.replay_core import COLUMNS, DimParser
 from convolver.errors import FormatError
+from convolver.foreign_text import readable
 from convolver.mpi.events import EventKind, Events, make_events
 from convolver.outputs import write_atomically
 from convolver.progress import SILENT, Progress
@@ -34,11 +35,8 @@ def read_dim(path: str | Path, *, progress: Progress = SILENT) -> Events:
     Raises :class:`FormatError` naming file, line and reason for anything that is not as docs/formats/dim.md says. Traces with
     more than one thread a task are refused.
     """
-    try:
-        with open(path, "rb") as file:
-            return _Reader(str(path), file, progress).read()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    with readable(path), open(path, "rb") as file:
+        return _Reader(str(path), file, progress).read()
 
 
 class _Reader:

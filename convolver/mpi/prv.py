@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import FormatError
+from convolver.foreign_text import readable
 from convolver.mpi.events import EventKind, Events, EventsBuilder, Op
 from convolver.mpi.timeline import Timeline
 from convolver.outputs import save_text
@@ -212,13 +213,10 @@ def read_prv(path: str | Path) -> Events:
     """
     path = Path(path)
     reader = _PrvReader(path)
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for text in file:
-                reader.line += 1
-                (reader.header if reader.line == 1 else reader.record)(text)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    with readable(path), open(path, encoding="utf-8", errors="replace") as file:
+        for text in file:
+            reader.line += 1
+            (reader.header if reader.line == 1 else reader.record)(text)
     if not reader.calls:
         raise FormatError(f"{path}:1: not a Paraver trace of one application.")
     return _events(reader)

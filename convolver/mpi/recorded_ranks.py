@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convolver._native.mpi_record import ENDS, HEADER, HEADER_BYTES, RECORD, SYNCHRONOUS, VERSION, Call
 from convolver._native.replay_core import COLUMNS
 from convolver.errors import FormatError, UnsupportedVersionError
+from convolver.foreign_text import readable
 from convolver.mpi.events import IMMEDIATE, RENDEZVOUS, WORLD, EventKind, Events, Op, Sync, make_events
 from convolver.progress import SILENT, Progress
 
@@ -43,10 +44,8 @@ class RankRecording:
 def read_rank(path: str | Path) -> RankRecording:
     """Read one file; raises :class:`FormatError` for a damaged one, naming file and record."""
     path = Path(path)
-    try:
+    with readable(path):
         content = path.read_bytes()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     if len(content) < HEADER_BYTES or content[:8] != b"CVMPI01\n":
         raise FormatError(f"{path} is no MPI recording: its first bytes are wrong.")
     raw = np.frombuffer(content, HEADER, 1)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from convolver.errors import FormatError
+from convolver.foreign_text import readable
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.cfg import read_cfg
 from convolver.mpi.dim import read_dim
@@ -21,11 +22,8 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
         from convolver.mpi.recorded_ranks import read_recording
 
         return read_recording(path, progress=progress)
-    try:
-        with open(path, "rb") as file:
-            magic = file.read(9)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    with readable(path), open(path, "rb") as file:
+        magic = file.read(9)
     if magic.startswith(b"PAR1"):
         return Events.load(path)
     if path.suffix == ".otf2":
@@ -46,10 +44,8 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
 def load_network(path: str | Path, ranks: int) -> Network:
     """Read the network of a run of ``ranks`` tasks: a Dimemas configuration, or a machine profile that has a network."""
     path = Path(path)
-    try:
-        text = path.open("rb").read(64)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    with readable(path), open(path, "rb") as file:
+        text = file.read(64)
     if not text.lstrip().startswith(b"{"):
         return Network(read_cfg(path))
     profile = MachineProfile.load(path)

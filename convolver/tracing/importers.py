@@ -14,7 +14,7 @@ import numpy as np
 
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
-from convolver.foreign_text import polars_source
+from convolver.foreign_text import polars_source, readable
 from convolver.heavy import pl
 from convolver.progress import SILENT, Progress
 from convolver.schema import no_parquet, refused_on_abort
@@ -56,11 +56,8 @@ def _lines(path: Path, file: IO[str] | None) -> Iterator[tuple[int, str]]:
     if file is not None:
         yield from enumerate(file, 1)
         return
-    try:
-        with open(path, encoding="utf-8", errors="replace") as opened:
-            yield from enumerate(opened, 1)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
+    with readable(path), open(path, encoding="utf-8", errors="replace") as opened:
+        yield from enumerate(opened, 1)
 
 
 _LACKEY = re.compile(r"^(I | L| S| M)\s+([0-9a-fA-F]{1,16}),([0-9]{1,9})$")

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from convolver.errors import FormatError, SchemaError, UsageError
-from convolver.foreign_text import decode_toml
+from convolver.errors import SchemaError, UsageError
+from convolver.foreign_text import decode_toml, readable
 from convolver.schema import document_id
 from convolver.tracing.native_engine import EngineChoice
 
@@ -108,10 +108,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def load(cls, path: str | Path) -> Campaign:
         """Read and check a campaign file; raises :class:`FormatError` and its kinds."""
-        try:
+        with readable(path):
             document = decode_toml(Path(path).read_bytes(), str(path))
-        except OSError as error:
-            raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
         try:
             return msgspec.convert(document, cls)._checked(str(path))
         except msgspec.ValidationError as error:
