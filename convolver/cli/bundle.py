@@ -12,6 +12,10 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Force, Json, existing, new_file, new_folder, print_json, wrote
 from convolver.errors import UsageError
+from convolver.outputs import save_text
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
+from convolver.units import format_bytes
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -66,10 +70,6 @@ def bundle_command(
     if as_json:
         print_json(packed.summary())
         return
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_bytes
-
     console = out()
     table = grid(["file", "reveals"], ["size"], "")
     for row in packed.manifest["files"]:
@@ -81,7 +81,6 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
     from convolver.artifacts import TRACE_SCHEMA, schema_of
     from convolver.cli.predict_steps import Chain
     from convolver.machine.catalog import find_machine
-    from convolver.outputs import save_text
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
     from convolver.reporting.report_input import gather

@@ -29,6 +29,7 @@ from convolver.cli.common import (
 )
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
+from convolver.reporting.console import out
 
 if TYPE_CHECKING:
     from convolver.cli.predict_steps import Chain
@@ -69,7 +70,6 @@ def choose_command(
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.choice import choose, load_prices, rows
     from convolver.reporting.choice_chart import chart, conclusion
-    from convolver.reporting.console import out
     from convolver.reporting.limiters import sentence, threads_sentence
 
     names = [name.strip() for name in machines.split(",") if name.strip()]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import say, wrote
+from convolver.outputs import save_text
 
 HELP = """Print the completion script of a shell, or put it where the shell finds it (--install).
 
@@ -66,8 +67,6 @@ def completion(
     if not install:
         typer.echo(script(shell), nl=False)
         return
-    from convolver.outputs import save_text
-
     path = place(shell)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, script(shell))

@@ -10,6 +10,9 @@ import typer
 from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
 from convolver.errors import UsageError
 from convolver.heavy import pl
+from convolver.reporting.console import out
+from convolver.reporting.grid import WIDEST, grid, percent
+from convolver.units import counted, format_count, format_seconds
 
 if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
@@ -77,7 +80,6 @@ def _show_ratio(
 
     from convolver.convolution.cpu_ratio import cpu_ratio
     from convolver.convolution.verdict import CANNOT_TELL, from_to, verdict
-    from convolver.reporting.console import out
     from convolver.reporting.metadata import about_times
     from convolver.reporting.tables import deciding, ratios
 
@@ -104,8 +106,6 @@ def _show_ratio(
 def _about(sides: dict[str, Any]) -> None:
     """Print what is compared: program, machine, what it rests on."""
     from convolver.convolution.block_times import BlockTimes
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import percent
     from convolver.reporting.metadata import command_words, machine_names, metadata
 
     words = {name: command_words(side.header.get("command")) for name, side in sides.items()}
@@ -119,9 +119,6 @@ def _about(sides: dict[str, Any]) -> None:
 
 def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
     from convolver.plotting.labels import place
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import WIDEST, grid
-    from convolver.units import format_count, format_seconds
 
     console = out()
     shown = format_seconds if found.measure == "seconds" else format_count
@@ -152,17 +149,12 @@ def _show(found: Difference, sides: tuple[Any, Any], top: int) -> None:
 
 def _nothing(found: Difference, total: str) -> str:
     """Return the sentence for two sides that are the same."""
-    from convolver.units import counted
-
     what = f"{total} of user time" if found.measure == "seconds" else f"{total} {found.measure}"
     return f"Nothing changed: {what} before and after, in {counted(found.table.height, found.matched_by)}."
 
 
 def _counted(found: Difference, changed: pl.DataFrame, top: int) -> str:
     """Return the sentence that says how many rows changed, by more than their errors, and how much of it is shown."""
-    from convolver.reporting.grid import percent
-    from convolver.units import counted
-
     sizes = changed["change"].abs()
     held = sum(sizes[:top]) / sum(sizes)
     known = ""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from convolver.cli.common import Csv, Json, printed
+from convolver.errors import ToolError
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
 
 if TYPE_CHECKING:
     from convolver.reporting.installation import Check
@@ -25,7 +28,6 @@ Examples:
 def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
     """Run the verb."""
     from convolver import __version__
-    from convolver.errors import ToolError
     from convolver.reporting.installation import checks, ready
 
     found = checks()
@@ -39,9 +41,6 @@ def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
 
 def _show(found: list[Check], good: bool, version: str) -> None:
     from rich.text import Text
-
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
 
     console = out()
     table = grid(["", "part", "for", "found"])

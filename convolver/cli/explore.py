@@ -9,7 +9,10 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, wrote
-from convolver.errors import HierarchyError, UsageError
+from convolver.errors import ConvolverError, HierarchyError, UsageError
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
+from convolver.units import format_seconds, parse_bytes, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,10 +37,6 @@ def _list(text: str | None, parse: Callable[[str], Any]) -> list[Any]:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_seconds
-
     table = grid(["variant"], [*(f"misses {level}" for level in rows[0]["missing"]), "to memory, relative", "time"])
     base = rows[0]["memory"]
     for row in rows:
@@ -55,7 +54,6 @@ def _seconds(trace: Trace, machine: MachineProfile, variants: Sequence[Target], 
 
     from convolver.analyzing.analyze import analyze
     from convolver.convolution.convolve import convolve
-    from convolver.errors import ConvolverError
 
     profiles = [replace(machine, name=one.name, hierarchy=one.hierarchy) for one in variants]
     known = [one for one in profiles if one.maps and not any(level.prefetcher for level in one.hierarchy)]
@@ -91,11 +89,9 @@ def _explore(
 ) -> None:
     from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.console import terminal_progress
     from convolver.simulation.level_variants import compared, variants
     from convolver.simulation.one_pass import simulate
     from convolver.tracing.reader import Trace
-    from convolver.units import parse_bytes, parse_count
 
     path = new_file(output, force) if output else None
     asked: dict[str, Any] = {"sizes": _list(sizes, parse_bytes), "ways": _list(ways, parse_count)}

@@ -11,6 +11,7 @@ import typer
 from convolver.cli.common import Force, new_file, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
+from convolver.outputs import save_text
 
 exports = new_group("Write artifacts in other tools' formats.")
 
@@ -23,8 +24,6 @@ def emit(lines: Iterable[str], output: Path | None) -> None:
         for line in lines:
             typer.echo(line)
         return
-    from convolver.outputs import save_text
-
     save_text(output, (f"{line}\n" for line in lines))
     wrote(output)
 

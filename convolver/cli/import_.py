@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import Force, Json, new_file, print_json, wrote
+from convolver.reporting.console import terminal_progress
 
 
 def import_command(
@@ -26,7 +27,6 @@ def import_command(
       convolver import gcc.din
       valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | convolver import -f lackey -o ls.cvt -
     """
-    from convolver.reporting.console import terminal_progress
     from convolver.tracing.importers import import_trace
     from convolver.tracing.tracer import signature_path
 

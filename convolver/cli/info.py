@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli.common import Csv, Json, flat, printed
 from convolver.heavy import pl
+from convolver.reporting.console import out, terminal_progress
 
 HELP = """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
 
@@ -35,7 +36,6 @@ def info(
 ) -> None:
     """Run the verb."""
     from convolver.artifacts import describe
-    from convolver.reporting.console import terminal_progress
 
     if file.is_dir() or file.suffix in _FOREIGN_EVENTS:
         from convolver.mpi.sources import load_events
@@ -62,7 +62,6 @@ def _named(document: dict[str, Any], prefix: str = "") -> list[dict[str, str]]:
 
 
 def _show(file: Path, document: dict[str, Any]) -> None:
-    from convolver.reporting.console import out
     from convolver.reporting.metadata import sampling_words, system_words
     from convolver.reporting.tables import frame, key_values
 

@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli.common import Force, new_file, say, wrote
 from convolver.errors import FormatError
+from convolver.outputs import save_text
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,6 @@ def register(app: typer.Typer) -> None:
         """
         from convolver.modeling.call.pragmas import instrument
         from convolver.modeling.call.runtime import build_runtime
-        from convolver.outputs import save_text
 
         target = new_file(output or source.with_suffix(".call.c"), force)
         try:

@@ -12,6 +12,7 @@ from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed
 from convolver.cli.machine_merge import merge_command
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -225,7 +226,6 @@ def calibrate_command(
     from convolver.calibration.calibrate import alike, calibrate
     from convolver.machine.catalog import find_machine
     from convolver.reporting.calibration_report import calibration_document, print_calibration
-    from convolver.reporting.console import terminal_progress
 
     profile = find_machine(machine)
     path = new_file(output or Path(f"{profile.name}.machine.json"), force)
@@ -261,7 +261,6 @@ def add_command(
 
     from convolver.calibration.calibrate import calibrated
     from convolver.probing.probe_bundle import read_measurements
-    from convolver.reporting.console import terminal_progress
     from convolver.reporting.machine_tables import print_profile
 
     profile = read_measurements(file)

@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
+from convolver.reporting.console import terminal_progress
 
 
 def merge_command(
@@ -37,7 +38,6 @@ def merge_command(
     from convolver.machine.catalog import find_machine
     from convolver.machine.profile import SUFFIX
     from convolver.probing.merge_probes import merge
-    from convolver.reporting.console import terminal_progress
     from convolver.reporting.machine_tables import print_profile, profile_rows
 
     path = new_file(output, force)

@@ -9,11 +9,12 @@ import typer
 
 from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
+from convolver.units import format_count
 
 
 def _grouped(traces: list[Path], output: Path, force: bool, json: bool) -> None:
     from convolver.tracing.ranks import group_ranks
-    from convolver.units import format_count
 
     if not output.name.endswith(".sig.parquet"):
         raise UsageError(f"Ranks are grouped in a signature; name it like {output.name.removesuffix('.cvt')}.sig.parquet.")
@@ -45,7 +46,6 @@ def merge_command(
       convolver merge -o app.cvt app.1.cvt app.2.cvt
       convolver merge -o app.sig.parquet app.0.cvt app.1.cvt app.2.cvt app.3.cvt
     """
-    from convolver.reporting.console import terminal_progress
     from convolver.tracing.merge_traces import merge_traces
     from convolver.tracing.reader import Trace
     from convolver.tracing.tracer import signature_path

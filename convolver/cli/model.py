@@ -14,6 +14,8 @@ from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
 
 models = new_group("Fit, apply and show statistical models.")
 
@@ -74,7 +76,6 @@ def fit_command(
       convolver model fit runs.csv -k analytic -y time -x P,L --unit L=s -s "formula=1 + log2(P)*L"
     """
     from convolver.modeling.base import fit
-    from convolver.reporting.console import terminal_progress
 
     path = new_file(output or Path(f"{table.name.split('.')[0]}-{kind}.model.json"), force)
     names = [name.strip() for name in features.split(",") if name.strip()]
@@ -102,8 +103,6 @@ def apply_command(
       convolver model apply bt-normal-form.model.json p=1024
       convolver model apply bt.model.json P=36,49,64 L=1e-5 BW=1e8 --json
     """
-    from convolver.reporting.console import out
-
     rows = _applied(model, point, level)
     if not printed(json, csv, lambda: rows):
         out().print(_grid(rows))
@@ -137,8 +136,6 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
 
 
 def _grid(rows: list[dict[str, Any]]) -> Any:
-    from convolver.reporting.grid import grid
-
     plain = [name for name in rows[0] if name != "baselines"]
     table = grid([], [*plain, *rows[0]["baselines"]])
     for row in rows:

@@ -10,6 +10,7 @@ import typer
 from convolver.cli.common import Csv, Json, printed
 from convolver.cli.model_show import grid_of
 from convolver.errors import UsageError
+from convolver.reporting.console import out
 
 
 def check_command(
@@ -30,7 +31,6 @@ def check_command(
     from convolver.modeling.cross_validation import checked
     from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Table
-    from convolver.reporting.console import out
 
     loaded = Model.load(model)
     names = [name for name in loaded.features if name not in loaded.tables]

@@ -9,6 +9,9 @@ import typer
 from convolver.cli.common import Csv, Json, printed
 from convolver.cli.model_scale import Point, Size, Traces, scalable_of
 from convolver.errors import UsageError
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
+from convolver.units import format_count, format_seconds
 
 SHOWN = 0.01
 """Least share of the computation that gets a row on the terminal; --json and --csv hold all."""
@@ -58,9 +61,6 @@ def points_command(
 
 
 def _print(document: dict[str, Any]) -> None:
-    from convolver.reporting.console import out
-    from convolver.units import format_count, format_seconds
-
     console = out()
     said = f"A process of {document['processes']} executes {format_count(document['instructions'])} instructions"
     if document.get("similar_sides"):
@@ -74,10 +74,6 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _print_points(document: dict[str, Any]) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_count, format_seconds
-
     console = out()
     table = grid([], ["point, ranks", "instructions", "difference", "ps an instruction"])
     for one in document["points"]:

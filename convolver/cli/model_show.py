@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from convolver.cli.common import printed, say
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,8 +26,6 @@ def show_model(model: Model, json: bool, csv: bool = False) -> None:
     summary = finite(model.summary())
     if printed(json, csv, lambda: summary, lambda: summary["terms"]):
         return
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
     from convolver.reporting.metadata import metadata
 
     console = out()
@@ -76,8 +76,6 @@ def tables_of(model: Model) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def grid_of(rows: Sequence[Mapping[str, Any]], title: str = "") -> Table:
     """Return a table of rows; relative errors are per cent, coefficients that are not significant marked N.S."""
-    from convolver.reporting.grid import grid
-
     names = [name for name in rows[0] if name != "not_significant"]
     table = grid([], [name.removesuffix(_ERROR).replace("_", " ") for name in names], title)
     for row in rows:

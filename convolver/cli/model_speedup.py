@@ -10,6 +10,9 @@ import typer
 from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, wrote
 from convolver.cli.model_scale import Point, Rate, Size, Traces, scalable_of
 from convolver.errors import UsageError
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
+from convolver.units import format_seconds
 
 if TYPE_CHECKING:
     from convolver.modeling.p3s.scaling_advice import ScalingPoint
@@ -73,10 +76,6 @@ def _rows(points: list[ScalingPoint], traced: tuple[int, ...]) -> list[dict[str,
 
 
 def _print(points: list[ScalingPoint], traced: tuple[int, ...], text: str) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_seconds
-
     table = grid([], ["processes", "seconds", "speedup", "efficiency", "traced", "advised"])
     for point in points:
         words = ("yes" if point.processes in traced else "no", "yes" if point.advised else "no")

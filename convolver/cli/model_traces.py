@@ -12,6 +12,7 @@ from convolver.cli.model_points import points_command
 from convolver.cli.model_scale import scale_command
 from convolver.cli.model_speedup import speedup_command
 from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
 
 
 def sweep_command(
@@ -45,7 +46,6 @@ def sweep_command(
     from convolver.modeling.storm import critical_path_factors, ideal_seconds, locality_factors, sweep_replays, total_cpu_seconds
     from convolver.mpi.sources import load_events
     from convolver.mpi.sweep import plan_of
-    from convolver.reporting.console import terminal_progress
 
     new_file(output, force)
     plan = plan_of({"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth}, points, seed, design)

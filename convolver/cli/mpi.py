@@ -10,6 +10,9 @@ import typer
 from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
 from convolver.cli.mpi_play import add
 from convolver.cli.verb_group import new_group
+from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
+from convolver.units import format_seconds
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -18,7 +21,6 @@ mpi = new_group("Record and convert the MPI events of parallel programs.")
 
 
 def _write(events: Events, output: Path) -> None:
-    from convolver.errors import UsageError
     from convolver.mpi.dim import write_dim
 
     if output.suffix == ".dim":
@@ -53,7 +55,6 @@ def trace_command(
     """
     import tempfile
 
-    from convolver.errors import UsageError
     from convolver.mpi.capture import record
     from convolver.mpi.recorded_ranks import read_recording
 
@@ -141,11 +142,9 @@ def convert_command(
       convolver mpi convert extrae.prv app.events.parquet
       convolver mpi convert app.mpi app.simgrid --config cluster.cfg
     """
-    from convolver.errors import UsageError
     from convolver.mpi.recorded_ranks import read_recording
     from convolver.mpi.simgrid import write_platform, write_ti
     from convolver.mpi.sources import load_events, load_network
-    from convolver.reporting.console import terminal_progress
 
     if clock not in ("cpu", "wall"):
         raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")
@@ -185,7 +184,6 @@ def network_command(
       convolver mpi network -o pair.machine.json -- mpirun -np 2 --map-by node
     """
     from convolver.mpi.pingpong import measure_network, save_network
-    from convolver.units import format_seconds
 
     new_file(output, force)
     measured = measure_network(launcher, mpicc=mpicc)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, Json, finite, printed
+from convolver.errors import UsageError
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
+from convolver.units import format_seconds
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -40,7 +44,6 @@ def play_command(
       convolver mpi play sig.64.parquet --config host.machine.json
     """
     from convolver.mpi.sources import load_events
-    from convolver.reporting.console import terminal_progress
 
     document = _document(load_events(trace, progress=terminal_progress()), launcher or [], config, mpicc)
     document |= _costs(document, actual, cores)
@@ -69,7 +72,6 @@ def _document(events: Events, launcher: list[str], config: Path | None, mpicc: s
 
 
 def _marks(events: Events, launcher: list[str], config: Path | None, mpicc: str | None) -> Marks:
-    from convolver.errors import UsageError
     from convolver.mpi.network_replay import Replayer
     from convolver.mpi.play import marks_of, play
     from convolver.mpi.sources import load_network
@@ -82,7 +84,6 @@ def _marks(events: Events, launcher: list[str], config: Path | None, mpicc: str 
 
 
 def _costs(document: dict[str, Any], actual: float | None, cores: int | None) -> dict[str, Any]:
-    from convolver.errors import UsageError
     from convolver.modeling.p3s.scaling_advice import CostedRun, core_hours, time_error
 
     if actual == 0:
@@ -105,10 +106,7 @@ def _performed(document: dict[str, Any]) -> str:
 
 
 def _print(trace: Path, document: dict[str, Any]) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
     from convolver.reporting.metadata import metadata
-    from convolver.units import format_seconds
 
     actual = document["actual_seconds"]
     console = out()

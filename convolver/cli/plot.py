@@ -9,6 +9,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Dark, Force
+from convolver.errors import UsageError
 
 HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
 
@@ -57,8 +58,6 @@ def plot(
 
 
 def _pairs(words: list[str]) -> dict[str, float]:
-    from convolver.errors import UsageError
-
     found = {}
     for word in words:
         name, _, value = word.partition("=")

@@ -10,7 +10,8 @@ import typer
 
 from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
 from convolver.errors import UsageError
-from convolver.units import format_share
+from convolver.reporting.console import terminal_progress
+from convolver.units import format_share, parse_bytes
 
 
 def _threads(text: str | None) -> tuple[int, ...] | None:
@@ -75,9 +76,7 @@ def probe_command(
     from convolver.machine.catalog import host_name
     from convolver.probing.load import QUIET_SHARE, wait_until_quiet
     from convolver.probing.machine_probe import choose_plan, probe
-    from convolver.reporting.console import terminal_progress
     from convolver.reporting.machine_tables import print_profile, profile_rows
-    from convolver.units import parse_bytes
 
     if bundle is not None:
         from convolver.probing.probe_bundle import write_bundle

@@ -9,7 +9,10 @@ import typer
 
 from convolver.cli.common import Csv, Dask, Force, Jobs, Json, new_file, printed, wrote
 from convolver.cli.verb_group import Verbs, new_group
-from convolver.units import format_share
+from convolver.errors import UsageError
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
+from convolver.units import counted, format_count, format_seconds, format_share, parse_bytes
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -59,11 +62,9 @@ def _network(
 ) -> Network:
     from dataclasses import replace
 
-    from convolver.errors import UsageError
     from convolver.mpi.network import NEVER, what_if
     from convolver.mpi.sources import load_network
     from convolver.mpi.topology import parse_topology
-    from convolver.units import parse_bytes
 
     network = load_network(config, events.ranks)
     if eager and never_rendezvous:
@@ -90,9 +91,7 @@ def _network(
 
 def _about(trace: Path, events: Events, config: Path, network: Network, cpu_ratio: float) -> None:
     """Print what is replayed on what."""
-    from convolver.reporting.console import out
     from convolver.reporting.metadata import metadata
-    from convolver.units import counted, format_count, format_seconds
 
     nodes = network.configuration.node_count
     shared = ", tasks take turns on processors" if network.share_cpus else ""
@@ -110,10 +109,6 @@ def _about(trace: Path, events: Events, config: Path, network: Network, cpu_rati
 
 
 def _print(timeline: Timeline) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_seconds
-
     table = grid(["rank"], ["seconds", "compute", "transfer", "wait"])
     rows = timeline.document()["ranks"]
     for row in rows if len(rows) <= 64 else sorted(rows, key=lambda r: -r["seconds"])[:64]:
@@ -153,7 +148,6 @@ def run_command(
 ) -> None:
     from convolver.mpi.network_replay import replay
     from convolver.mpi.sources import load_events
-    from convolver.reporting.console import terminal_progress
 
     for path in (output, prv):
         if path is not None:
@@ -214,7 +208,6 @@ def analyze_command(
     from convolver.mpi.analysis import critical_path, efficiency, phase_bounds, sensitivity
     from convolver.mpi.network_replay import Replayer
     from convolver.mpi.sources import load_events
-    from convolver.reporting.console import terminal_progress
 
     events = load_events(trace, progress=terminal_progress())
     network = _network(config, events, eager=eager)
@@ -236,10 +229,6 @@ def analyze_command(
 
 
 def _print_analysis(document: dict[str, Any]) -> None:
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-    from convolver.units import format_seconds
-
     console = out()
     for name, value in document["efficiency"].items():
         console.print(f"{name:22} {format_seconds(value) if name.endswith('seconds') else format_share(value, 1)}")
@@ -276,7 +265,6 @@ def sweep_command(
     from convolver.fanout import dask_executor
     from convolver.mpi.sources import load_events, load_network
     from convolver.mpi.sweep import plan_of, sweep
-    from convolver.reporting.console import terminal_progress
 
     new_file(output, force)
     given = {"latency_seconds": latency, "bandwidth_bytes_per_second": bandwidth, "cpu_ratio": cpu_ratio}

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli.common import Csv, Force, Json
+from convolver.errors import UsageError
+from convolver.outputs import save_text
+from convolver.reporting.console import out
 
 if TYPE_CHECKING:
     from convolver.reporting.report_input import Bundle
@@ -49,7 +52,6 @@ def report(
         new_file(html, force)
     bundle = gather(inputs, sources or [])
     if html is not None:
-        from convolver.outputs import save_text
         from convolver.reporting.html.page import render
 
         save_text(html, render(bundle))
@@ -97,7 +99,6 @@ def _rows(bundle: Bundle) -> list[dict[str, Any]]:
 
 
 def _print(bundle: Bundle, top: int) -> None:
-    from convolver.reporting.console import out
     from convolver.reporting.limiters import limits_chart, sentence
     from convolver.reporting.metadata import about_program, machine_names
     from convolver.reporting.program_report import by_machine, hot_functions, no_system_time, threshold
@@ -130,7 +131,6 @@ def _print(bundle: Bundle, top: int) -> None:
 def _print_over_cores(bundle: Bundle) -> None:
     """Print elapsed times over cores, and why they stop to fall, where the predictions have some."""
     from convolver.plotting.elapsed_curves import core_curves
-    from convolver.reporting.console import out
     from convolver.reporting.limiters import cores_sentence
     from convolver.reporting.tables import elapsed_times
 
@@ -143,7 +143,6 @@ def _print_over_cores(bundle: Bundle) -> None:
 
 
 def _print_objects(bundle: Bundle, top: int) -> None:
-    from convolver.reporting.console import out
     from convolver.reporting.object_tables import hits_table, objects_table
     from convolver.signature.data_objects import HOW_TO
 
@@ -158,9 +157,7 @@ def _print_objects(bundle: Bundle, top: int) -> None:
 
 
 def _print_source(bundle: Bundle, wanted: str) -> None:
-    from convolver.errors import UsageError
     from convolver.reporting.annotate import hot_files, read_source
-    from convolver.reporting.console import out
     from convolver.reporting.program_report import annotated
 
     named = set(bundle.signature.table["file"])

@@ -10,6 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
 
 if TYPE_CHECKING:
     from convolver.simulation.hit_rates import HitRates
@@ -48,7 +49,6 @@ def _share(
     from convolver.cli.simulate import print_about, print_totals
     from convolver.machine.catalog import find_machine
     from convolver.reporting.cache_details import print_details
-    from convolver.reporting.console import terminal_progress
     from convolver.simulation.shared import instructions_per_reference, simulate_shared
     from convolver.tracing.reader import Trace
 

@@ -10,6 +10,9 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Dask, Force, Jobs, Json, existing, new_file, printed, say, wrote
 from convolver.errors import UsageError
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
+from convolver.units import parse_bytes
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -44,9 +47,6 @@ def objects_output(hits: Path) -> Path:
 
 def print_totals(rates: HitRates) -> None:
     """Print accesses, hits and misses per machine and level."""
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-
     counts = ["accesses", "hits", "misses", "write-backs"]
     table = grid(["machine", "level"], [*counts, "hit rate", "cumulative", "sample", "error"])
     for machine in rates.machines:
@@ -64,7 +64,6 @@ def print_totals(rates: HitRates) -> None:
 
 def print_about(signature: Signature, machines: list[str]) -> None:
     """Print the metadata of a traced program on machines."""
-    from convolver.reporting.console import out
     from convolver.reporting.metadata import about_program
 
     console = out()
@@ -77,7 +76,6 @@ def changed_machines(names: list[str], pages: str | None, semantics: str | None)
     import msgspec
 
     from convolver.machine.catalog import find_machine
-    from convolver.units import parse_bytes
 
     changes: dict[str, Any] = {"page_bytes": parse_bytes(pages)} if pages else {}
     if semantics:
@@ -121,7 +119,6 @@ def _simulate(
     force: Force = False,
 ) -> None:
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
-    from convolver.reporting.console import terminal_progress
     from convolver.simulation.detailed import Details
     from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.reader import Trace
@@ -168,7 +165,6 @@ def _simulate(
 
 
 def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bool) -> None:
-    from convolver.reporting.console import out
     from convolver.reporting.object_tables import hits_table
 
     if not printed(json, csv, lambda: objects.by_object().to_dicts()):

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.cli.common import say
+from convolver.reporting.console import out, terminal_progress
+from convolver.reporting.grid import grid
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -17,7 +19,6 @@ def simulate_folder(
 ) -> list[dict[str, Any]]:
     """Simulate the traces of a folder into one table; return the totals per machine and level."""
     from convolver.fanout import dask_executor
-    from convolver.reporting.console import terminal_progress
     from convolver.simulation.many import simulate_many, totals_of, traces_in
 
     traces = traces_in(folder)
@@ -29,9 +30,6 @@ def simulate_folder(
 
 def print_sums(rows: list[dict[str, Any]]) -> None:
     """Print rows of equal keys as a table."""
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-
     words = ("machine", "level")
     table = grid(words, [title for title in (rows[0] if rows else ()) if title not in words])
     for row in rows:

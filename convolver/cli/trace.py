@@ -15,7 +15,9 @@ from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
 from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
 from convolver.errors import UsageError
-from convolver.units import format_share
+from convolver.reporting.console import terminal_progress
+from convolver.reporting.grid import percent
+from convolver.units import format_count, format_share, parse_seconds
 
 if TYPE_CHECKING:
     from convolver.schema import TableArtifact
@@ -29,7 +31,6 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
     """Say how the run ended, by the trace's header; with ``json`` as one document on stderr: stdout is the program's."""
     from convolver.signature.features import sampled_share
     from convolver.tracing.native_engine import made_code_sentence
-    from convolver.units import format_count
 
     header, totals = signature.header, signature.totals
     share = sampled_share(signature.table)
@@ -54,8 +55,6 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
 
 
 def _say_objects(objects: DataObjects) -> None:
-    from convolver.reporting.grid import percent
-
     most = objects.by_object().head(3).select("label", "share").iter_rows()
     say(f"Most referred to: {'; '.join(f'{label} {percent(share)}' for label, share in most)}.")
 
@@ -96,7 +95,6 @@ class _Job:
 def _simulated(job: _Job, machines: list[str]) -> int:
     from convolver.cli.simulate import objects_output
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.console import terminal_progress
     from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import LiveTrace, signature_path
@@ -130,7 +128,6 @@ def _simulated(job: _Job, machines: list[str]) -> int:
 
 
 def _recorded(job: _Job) -> int:
-    from convolver.reporting.console import terminal_progress
     from convolver.signature.data_objects import DataObjects
     from convolver.tracing.recording import objects_path
     from convolver.tracing.tracer import signature_path, trace
@@ -164,7 +161,6 @@ def _recorded(job: _Job) -> int:
 
 def _followed(job: _Job, pattern: str | None) -> int:
     """Trace the program with its children."""
-    from convolver.reporting.console import terminal_progress
     from convolver.tracing.children import trace_children
     from convolver.tracing.reader import Trace
     from convolver.tracing.tracer import signature_path
@@ -189,7 +185,6 @@ def _followed(job: _Job, pattern: str | None) -> int:
 
 def _attachment(process: int | None, seconds: str | None, command: list[str] | None) -> Attachment | None:
     from convolver.tracing.native_engine import Attachment
-    from convolver.units import parse_seconds
 
     if process is None:
         if seconds is not None:

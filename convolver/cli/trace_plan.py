@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.errors import UsageError
+from convolver.units import parse_count
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
@@ -59,8 +60,6 @@ def chosen_blocks(choice: Choice, source: Signature | None, program: str) -> tup
 
 def _warmup(text: str | None, sample: int) -> int:
     """A number of references, or with a percent sign a share of each burst."""
-    from convolver.units import parse_count
-
     if text is None:
         return 0
     if not text.endswith("%"):
@@ -98,7 +97,6 @@ def sampling_plan(
 ) -> SamplingPlan:
     """Return the checked plan that the options stand for."""
     from convolver.tracing.sampling import SamplingPlan
-    from convolver.units import parse_count
 
     if full and counts_only:
         raise UsageError("--full and --counts-only contradict each other; choose one.")

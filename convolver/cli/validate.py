@@ -10,6 +10,7 @@ import typer
 from convolver.cli.common import Csv, Json, printed, say, wrote
 from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
+from convolver.reporting.console import terminal_progress
 from convolver.units import format_share
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def validate_command(
     """
     import msgspec
 
-    from convolver.reporting.console import terminal_progress
     from convolver.tracing.native_engine import checked_engine
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result

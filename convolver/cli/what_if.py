@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import BASE, Cores, Csv, Dark, Force, Hits, Json, Pin, Plot, existing, new_file, pinning, printed, wrote
+from convolver.reporting.console import out, terminal_progress
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -37,7 +38,6 @@ def what_if_command(
     from convolver.convolution.machine_changes import rows, what_if
     from convolver.machine.catalog import find_machine
     from convolver.plotting.labels import machine_label
-    from convolver.reporting.console import out, terminal_progress
     from convolver.reporting.what_if_table import chart, conclusion
 
     if plot is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ToolNotFoundError, UsageError
 from convolver.outputs import write_atomically
+from convolver.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,8 +131,6 @@ def note(axes: Axes, look: Look, text: str) -> None:
 def log_bytes(axes: Axes, low: float, high: float) -> None:
     """Make the x axis a logarithmic one in bytes, with ticks at powers of eight or four."""
     import math
-
-    from convolver.units import format_bytes
 
     axes.set_xscale("log", base=2)
     axes.set_xlim(low, high)

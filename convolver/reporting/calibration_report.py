@@ -7,6 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from convolver.machine.maps import MEMORY
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
 
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
@@ -37,9 +39,6 @@ def _by(profile: MachineProfile, field: str) -> dict[str, float]:
 
 def print_calibration(profile: MachineProfile) -> None:
     """Print the coefficients and how far the model errs on kernels left out of the fit."""
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
-
     found = profile.calibration
     assert found is not None
     table = grid(["level"], ["sequential line", "random line", "write-back", "latency"])

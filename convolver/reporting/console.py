@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from convolver.progress import SILENT, Progress
+from convolver.reporting.grid import fit
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ def out() -> Console:
     """
     from rich.console import Console
     from rich.table import Table
-
-    from convolver.reporting.grid import fit
 
     class Whole(Console):
         def print(self, *objects: Any, **how: Any) -> None:

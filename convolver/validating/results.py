@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from convolver.errors import ToolNotFoundError
+from convolver.reporting.console import out
+from convolver.reporting.grid import grid
 from convolver.units import counted, format_seconds, format_share
 from convolver.validating.validation import Validation
 
@@ -35,8 +37,6 @@ def _draw(result: Validation, path: Path) -> bool:
 
 def print_result(result: Validation) -> None:
     """Print programs, errors and what was left out on stdout."""
-    from convolver.reporting.console import out
-    from convolver.reporting.grid import grid
     from convolver.reporting.metadata import metadata
 
     console = out()
@@ -59,8 +59,6 @@ def print_result(result: Validation) -> None:
 
 
 def _errors(entries: list[dict[str, Any]]) -> Any:
-    from convolver.reporting.grid import grid
-
     names = ("condition", "mode", "method", "origin", "count")
     table = grid(names, ["median", "mean", "90th", "worst", "in interval", "CPU ratio median", "worst"])
     for entry in entries:
