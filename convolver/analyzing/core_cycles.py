@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,9 @@ from convolver.execution.core_time import Walk, WalkedCore, core_table, core_tim
 from convolver.execution.sampled_walk import CORE_ERROR
 from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
 from convolver.tracing.reader import Trace
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from convolver.analyzing.falls import Array, Falls
 from convolver.errors import ProvenanceError, SchemaError
 from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile import MachineProfile
 from convolver.schema import load_table, save_table, table_header
 from convolver.shapes import unlike
+from convolver.simulation.hit_rates import HitRates
 
 if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
     from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
 
 SCHEMA = "convolver.analysis"
 CAUSE_COLUMNS = ("near_cycles_", "waiting_cycles_")

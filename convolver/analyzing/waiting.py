@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from convolver.analyzing.falls import DEPENDENT, RANDOM, Falls
 from convolver.errors import PredictionError
 from convolver.execution.core_time import FarLevels, core_table
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
+from convolver.machine.profile import MachineProfile
 
 MOST_CYCLES = 60_000
 """Latencies are kept in 16 bits."""

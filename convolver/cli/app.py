@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from convolver import __version__
 from convolver.child_processes import signal_name
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
@@ -137,8 +138,6 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from convolver import __version__
-
         typer.echo(f"convolver {__version__}")
         raise typer.Exit
 
@@ -190,8 +189,6 @@ def explain(error: BaseException) -> tuple[str, int]:
         return f"the system refused: {error.strerror or error}{name}; {TRACEBACK}=1 shows where.", 1
     if isinstance(error, MemoryError):
         return "this machine has not enough memory for what was asked.", 1
-    from convolver import __version__
-
     lines = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
     sentence = f"a defect of Convolver {__version__} ended this: {what} ({_place(error)})."

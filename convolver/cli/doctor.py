@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from convolver import __version__
 from convolver.cli.common import Csv, Json, printed
 from convolver.errors import ToolError
 from convolver.reporting.console import out
@@ -27,7 +28,6 @@ Examples:
 
 def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
     """Run the verb."""
-    from convolver import __version__
     from convolver.reporting.installation import checks, ready
 
     found = checks()

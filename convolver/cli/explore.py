@@ -10,6 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, wrote
 from convolver.errors import ConvolverError, HierarchyError, UsageError
+from convolver.progress import Progress
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
 from convolver.units import format_seconds, parse_bytes, parse_count
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from convolver.machine.profile import MachineProfile
-    from convolver.progress import Progress
     from convolver.simulation.targets import Target
     from convolver.tracing.reader import Trace
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed, say, wrote
@@ -51,8 +52,6 @@ def show_command(
       convolver machine show host
       convolver machine show node.machine.json --json
     """
-    from msgspec import to_builtins
-
     from convolver.machine.catalog import find_machine
     from convolver.reporting.machine_tables import print_profile, profile_rows
 

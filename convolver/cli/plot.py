@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Dark, Force
+from convolver.cli.common import Dark, Force, new_file, wrote
 from convolver.errors import UsageError
 
 HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
@@ -44,7 +44,6 @@ def plot(
     force: Force = False,
 ) -> None:
     """Run the verb."""
-    from convolver.cli.common import new_file, wrote
     from convolver.plotting import style
     from convolver.plotting.views import Options, find_view, gather
 

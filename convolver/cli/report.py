@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Force, Json
+from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
 from convolver.errors import UsageError
 from convolver.outputs import save_text
 from convolver.reporting.console import out
@@ -45,7 +45,6 @@ def report(
     as_csv: Csv = False,
 ) -> None:
     """Run the verb."""
-    from convolver.cli.common import new_file, printed, wrote
     from convolver.reporting.report_input import gather
 
     if html is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,9 @@ from convolver.heavy import pl
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.cores import HOW, choose_core
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile import MachineProfile
 from convolver.machine.profile_check import projection_doubt
 from convolver.signature.features import sampled_share
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
 
 OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
 """Overlap rules by the exponent of the norm that joins a block's times: ``max``, everything overlaps perfectly; ``sum``, nothing

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from convolver.analyzing.core_causes import Causes, in_proportion
 from convolver.analyzing.core_cycles import CoreCycles, cycle_seconds
 from convolver.analyzing.falls import Array
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
+from convolver.machine.profile import MachineProfile
 
 
 class CoreSeconds(NamedTuple):

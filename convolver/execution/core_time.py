@@ -20,12 +20,12 @@ from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, Bloc
 from convolver.execution.static import static_cycles
 from convolver.heavy import pl
 from convolver.machine.cores import WIDTHS, CoreTable, choose_core
+from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import CORE_THREADS
 from convolver.progress import SILENT, Progress
 from convolver.tracing.definitions import CONTINUED, starts
 
 if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
     from convolver.tracing.reader import Trace
 
 WINDOW, STATIC = "window", "static"

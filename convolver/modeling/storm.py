@@ -11,6 +11,7 @@ from typing import Any
 
 from convolver.errors import ModelError, UsageError
 from convolver.modeling.table import Table
+from convolver.mpi.network import Network, flat_configuration, what_if
 from convolver.mpi.sweep import Range, SweepPlan, journal_of, replays
 from convolver.progress import SILENT, Progress
 
@@ -33,7 +34,6 @@ def locality_factors(total_cpu_seconds: Mapping[int, float]) -> dict[int, float]
 
 def ideal_seconds(trace: Any) -> float:
     """Return the seconds of events on a network without latency and of boundless bandwidth: their critical path."""
-    from convolver.mpi.network import Network, flat_configuration, what_if
     from convolver.mpi.network_replay import Replayer
 
     ideal = what_if(Network(flat_configuration(trace.ranks)), latency_seconds=0.0, bandwidth_bytes_per_second=math.inf)
@@ -72,8 +72,6 @@ def sweep_replays(
     ``output`` the table is written there, and an interrupted sweep goes on from journals beside it, one a trace. Raises
     :class:`UsageError` for a plan without latency or bandwidth.
     """
-    from convolver.mpi.network import Network, flat_configuration
-
     for name in ("latency_seconds", "bandwidth_bytes_per_second"):
         if name not in plan.ranges:
             raise UsageError(f"A sweep needs a range of {name}.")

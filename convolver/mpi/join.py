@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convolver.errors import UsageError
+from convolver.machine.profile import MachineProfile
+from convolver.mpi.cfg import Configuration
 from convolver.mpi.events import Events
+from convolver.mpi.network import Network
 from convolver.mpi.network_replay import Ratio, Replayer, as_network
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
-    from convolver.mpi.cfg import Configuration
-    from convolver.mpi.network import Network
-    from convolver.mpi.timeline import Timeline
+from convolver.mpi.timeline import Timeline
 
 
 @dataclass(frozen=True)

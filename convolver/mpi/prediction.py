@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,10 @@ from convolver.mpi.events import EventKind, Events
 from convolver.mpi.join import RunPrediction, predict_run
 from convolver.mpi.network import Network, what_if
 from convolver.mpi.network_replay import as_network
+from convolver.mpi.timeline import Timeline
 from convolver.progress import SILENT, Progress
 from convolver.schema import DocumentArtifact
-
-if TYPE_CHECKING:
-    from convolver.mpi.timeline import Timeline
-    from convolver.tracing.reader import Trace
+from convolver.tracing.reader import Trace
 
 SCHEMA = "convolver.run_prediction"
 CLUSTER_EVENT = 90_000_001

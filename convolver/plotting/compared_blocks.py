@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import ProvenanceError
 from convolver.heavy import pl
@@ -16,8 +17,6 @@ from convolver.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from convolver.convolution.block_times import BlockTimes
 
 
 def compared(base: BlockTimes, target: BlockTimes) -> pl.DataFrame:

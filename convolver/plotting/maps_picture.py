@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.errors import PredictionError
 from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile import Curve, MachineProfile
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
 from convolver.plotting.placing import circles
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from convolver.convolution.block_times import BlockTimes
-    from convolver.machine.profile import Curve, MachineProfile
 
 SHOWN = (("unit", "load"), ("stride", "load"), ("random", "load"), ("chase", "load"), ("unit", "store"))
 """Curves that are drawn where the machine has them, in order."""

@@ -9,6 +9,7 @@ import numpy as np
 from convolver.errors import PredictionError, ProvenanceError
 from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
+from convolver.machine.profile import MachineProfile
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
 from convolver.plotting.placing import circles
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from convolver.convolution.block_times import BlockTimes
-    from convolver.machine.profile import MachineProfile
     from convolver.signature.signature import Signature
 
 LEAST_SHARE = 0.001

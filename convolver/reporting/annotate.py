@@ -7,13 +7,9 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from convolver.convolution.block_times import HIT_RATE
+from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.heavy import pl
-
-if TYPE_CHECKING:
-    from convolver.convolution.block_times import BlockTimes
 
 LARGEST_BYTES = 1 << 20
 """Larger source files are not shown: they are generated."""

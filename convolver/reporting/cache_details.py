@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from convolver.reporting.console import out
 from convolver.reporting.grid import WIDEST, grid, percent
 from convolver.simulation.detailed import CAUSES
+from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.misses import line_misses, mpki, traffic
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
 
 _EVENTS = ("writes_through", "castouts", "back_invalidations", "prefetches")
 

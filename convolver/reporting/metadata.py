@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from convolver import __version__
+from convolver.convolution.block_times import BlockTimes
 from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import percent
 from convolver.reporting.tables import key_values
+from convolver.signature.features import sampled_share
 from convolver.tracing.kernel_use import faults
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from convolver.convolution.block_times import BlockTimes
     from convolver.signature.signature import Signature
 
 
@@ -109,8 +110,6 @@ def about_program(
     method: str = "",
 ) -> Table:
     """Return the metadata of a traced program on machines."""
-    from convolver.signature.features import sampled_share
-
     header, totals = signature.header, signature.totals
     counts = f"{format_count(totals['instructions'])} instructions, {format_count(totals['memops'])} memory accesses"
     return metadata(

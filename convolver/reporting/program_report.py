@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.verdict import seconds_from_to
 from convolver.heavy import pl
 from convolver.plotting.labels import machine_label
@@ -16,8 +17,6 @@ from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from convolver.convolution.block_times import BlockTimes
 
 
 def threshold(times: BlockTimes, count: int) -> str:

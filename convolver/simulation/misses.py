@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from convolver.errors import ProvenanceError
 from convolver.heavy import pl
+from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import ALL
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
-    from convolver.simulation.hit_rates import HitRates
 
 
 def _check(signature: Signature, rates: HitRates) -> None:

@@ -23,7 +23,8 @@ from convolver.heavy import pl
 from convolver.progress import SILENT, Progress
 from convolver.schema import check_header, missing_file
 from convolver.shapes import check_shape
-from convolver.signature.data_objects import HOW_TO
+from convolver.signature.data_objects import HOW_TO, DataObjects
+from convolver.signature.features import path_shares, sampled_share
 from convolver.tracing import format as cvt
 from convolver.tracing.blocks import Blocks, rebuild_blocks
 from convolver.tracing.definitions import Definitions
@@ -35,7 +36,6 @@ from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.thread_log import ThreadLog
 
 if TYPE_CHECKING:
-    from convolver.signature.data_objects import DataObjects
     from convolver.signature.signature import Signature
 
 WINDOW_VISITS = 65_536
@@ -334,8 +334,6 @@ class Trace:
 
     def summary(self) -> dict[str, Any]:
         """Return the header, with the totals of the signature, as a JSON-able document."""
-        from convolver.signature.features import path_shares, sampled_share
-
         signature = self.signature
         shares = {
             "sampled_share": sampled_share(signature.table),

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
 from convolver.signature.counted import with_counts
+from convolver.signature.data_objects import DataObjects
+from convolver.signature.signature import Signature
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_objects, assemble_signature
 from convolver.tracing.blocks import Blocks, rebuild_blocks
@@ -32,10 +34,6 @@ from convolver.tracing.session import Outcome
 from convolver.tracing.symbols import resolve_names
 from convolver.tracing.thinning import Thinning
 from convolver.tracing.writer import TraceWriter
-
-if TYPE_CHECKING:
-    from convolver.signature.data_objects import DataObjects
-    from convolver.signature.signature import Signature
 
 FIRST_SNAPSHOT_SECONDS, SNAPSHOT_SECONDS = 1.0, 20.0
 """When the counters are first written while the program runs, for the case that Convolver itself is killed, and how often at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,7 +14,8 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.progress import SILENT, Progress
 from convolver.schema import document_id
-from convolver.signature.data_objects import HOW_TO
+from convolver.signature.data_objects import HOW_TO, DataObjects
+from convolver.signature.signature import Signature
 from convolver.tracing.found_objects import FoundObjects, object_owners
 from convolver.tracing.native_engine import Attachment, check_objects
 from convolver.tracing.pace import Pace
@@ -27,10 +28,6 @@ from convolver.tracing.session import Session, raise_signal, stop_signals
 from convolver.tracing.site_features import site_line_shares
 from convolver.tracing.thread_log import ThreadLog, log_pieces
 from convolver.tracing.writer import TraceWriter, signature_path
-
-if TYPE_CHECKING:
-    from convolver.signature.data_objects import DataObjects
-    from convolver.signature.signature import Signature
 
 __all__ = ["LiveTrace", "signature_path", "trace"]
 

@@ -12,15 +12,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from convolver.machine.profile import MachineProfile
 from convolver.probing.runner import check_alive, probe_binary, start
 from convolver.probing.samples import Line
-
-if TYPE_CHECKING:
-    from convolver.machine.profile import MachineProfile
 
 SHARED = 1.1
 """Factor by which a taken branch must cost more cycles than on the core alone for the core to count as shared at a look."""

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convolver import __version__
-from convolver.convolution.block_times import HIT_RATE
+from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.errors import ProvenanceError
 from convolver.heavy import pl
 
 if TYPE_CHECKING:
-    from convolver.convolution.block_times import BlockTimes
     from convolver.signature.signature import Signature
 
 COUNTS = {

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.errors import PredictionError
-from convolver.mpi.timeline import STATES
-
-if TYPE_CHECKING:
-    from convolver.mpi.timeline import Timeline
+from convolver.mpi.timeline import STATES, Timeline
 
 NANOSECONDS = 1e9
 PROCESS = 1
