@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Force, Json, new_file, print_json, say, wrote
+from convolver.cli.common import Json, new_file, print_json, say, wrote
 from convolver.cli.trace_plan import Engine, on_engine
 
 HELP = """Check a program's time on a pinned machine against limits and a baseline, for CI.
@@ -33,10 +33,11 @@ def check_command(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name in limits and baseline [the command's].")] = None,
     update: Annotated[bool, typer.Option("--update", help="Keep the program's times as the new baseline.")] = False,
-    comment: Annotated[Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown.")] = None,
-    suite: Annotated[Path | None, typer.Option("--junit", help="Write the result as JUnit XML.")] = None,
+    comment: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown, over an earlier one.")
+    ] = None,
+    suite: Annotated[Path | None, typer.Option("--junit", help="Write the result as JUnit XML, over an earlier one.")] = None,
     engine: Engine = None,
-    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Run the verb."""
@@ -49,11 +50,9 @@ def check_command(
     from convolver.reporting.console import terminal_progress
 
     allowed = Limits() if limits is None else Limits.load(limits)
-    for path in (comment, suite):
+    for path in (comment, suite, allowed.baseline if update else None):
         if path is not None:
-            new_file(path, force)
-    if update:
-        new_file(allowed.baseline, force=True)
+            new_file(path, force=True)  # each run in one workspace renews them
     known_as = name or Path(command[0]).name
     machine = allowed.pinned()
     baseline = CheckBaseline.load(allowed.baseline, machine, anew=update)

@@ -42,7 +42,9 @@ def test_the_same_program_passes_in_another_environment(check, versions, monkeyp
 
 
 def test_two_percent_in_one_function_end_with_7_and_its_name(check, versions):
-    done = check(versions, "--markdown", "comment.md", "--junit", "suite.xml", "--force", "--", "new/stages")
+    for name in ("comment.md", "suite.xml"):
+        (versions / name).write_text("of the run before")
+    done = check(versions, "--markdown", "comment.md", "--junit", "suite.xml", "--", "new/stages")
     assert done.returncode == 7
     assert "slower" in done.stdout
     assert "because of chase in stages (stages.c:" in done.stdout
