@@ -51,7 +51,8 @@ class Limits(NamedTuple):
             if not isinstance(table, dict):
                 raise FormatError(f"{path}: program.{name} is no table; write [program.{name}].")
             _check_fields(path, f"program.{name}", table, _PROGRAM_FIELDS)
-            programs[name] = ProgramLimits(_threshold(path, table.get("threshold", usual.threshold)), table.get("seconds"))
+            own = _threshold(path, table.get("threshold", usual.threshold))
+            programs[name] = ProgramLimits(own, _seconds(path, table.get("seconds")))
         baseline = path.parent / document.get("baseline", BASELINE)
         return cls(document.get("machine", MACHINE), baseline, usual, programs, path.parent)
 
@@ -78,6 +79,12 @@ def _threshold(path: Path, value: float) -> float:
     if not 0 < value < 1:
         raise FormatError(f"{path}: a threshold of {value:g} is no share between 0 and 1; 0.01 is one percent.")
     return float(value)
+
+
+def _seconds(path: Path, value: float | None) -> float | None:
+    if value is not None and value <= 0:
+        raise FormatError(f"{path}: {value:g} is no longest time; give seconds above 0.")
+    return value
 
 
 def _check_fields(path: Path, where: str, table: Mapping[str, Any], known: Mapping[str, type]) -> None:

@@ -141,6 +141,7 @@ def test_limits_are_read_by_program(tmp_path):
         ("treshold = 0.1", "unknown field 'treshold'"),
         ("program = 3", "wrong type"),
         ("[program.a]\nlimit = 3", "unknown field 'limit'"),
+        ("[program.a]\nseconds = 0", "0 is no longest time"),
         ("machine = ", "not valid TOML"),
     ],
 )
