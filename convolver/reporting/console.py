@@ -20,7 +20,8 @@ LEAST_SECONDS = 0.1
 def out() -> Console:
     """Return a console on stdout (``NO_COLOR`` and pipes are respected by rich) that prints names and arguments as they are.
 
-    A table that is too wide for the terminal is cut as :func:`convolver.reporting.grid.fit` does; then its lines wrap.
+    A table that is too wide for the terminal is cut as :func:`convolver.reporting.grid.fit` does; then its lines wrap. Sentences
+    wrap on a terminal alone.
     """
     from rich.console import Console
     from rich.table import Table
@@ -28,6 +29,8 @@ def out() -> Console:
     class Whole(Console):
         def print(self, *objects: Any, **how: Any) -> None:
             usual = self.width
+            if not self.is_terminal and isinstance(objects[:1] and objects[0], str):
+                how.setdefault("soft_wrap", True)
             self.width = max([usual, *(fit(one, self) for one in objects if isinstance(one, Table))])
             super().print(*objects, **how)
             self.width = usual

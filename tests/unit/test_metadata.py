@@ -80,6 +80,11 @@ def test_names_are_printed_as_they_are(capsys):
     assert capsys.readouterr().out.count(ODD) == 3
 
 
+def test_a_sentence_in_a_pipe_is_one_line(capsys):
+    out().print("word " * 100)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
 def test_names_are_shown_as_they_are_while_something_runs(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
