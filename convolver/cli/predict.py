@@ -152,7 +152,8 @@ def predict(
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
     if not printed(as_json, as_csv, lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):
-        show(predictions, artifacts, top, chain.seen)
+        show(predictions, top, chain.seen)
+        chain.say_wrote()
     check = _checked(predictions[0], chain.seen)
     if strict and check is not None and not check.passed:
         raise typer.Exit(CHECK_FAILED)
@@ -193,7 +194,7 @@ def machine_rows(predictions: list[Prediction]) -> list[dict[str, Any]]:
     return [base, *(row for row in targets if row["machine"] != base["machine"])]
 
 
-def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, seen: Sequence[str]) -> None:
+def show(predictions: list[Prediction], top: int, seen: Sequence[str]) -> None:
     """Print the tables."""
     from convolver.plotting.labels import machine_label
     from convolver.reporting.console import out
@@ -242,8 +243,6 @@ def show(predictions: list[Prediction], artifacts: dict[str, str], top: int, see
         console.print(f"Assumed for {machine}: {note}.")
     for reason in no_system_time((side["machine"], side.get("system_note")) for side in sides):
         console.print(reason)
-    for name, path in artifacts.items():
-        console.print(f"{name:<22} {path}", soft_wrap=True)
 
 
 def _sides(prediction: Prediction) -> list[dict[str, Any]]:

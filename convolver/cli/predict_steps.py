@@ -401,3 +401,10 @@ class Chain:
             artifact.save(path)
             found[name.removeprefix(self.stem).lstrip("@.").rpartition(".")[0].replace(".", " ")] = str(path)
         return found
+
+    def say_wrote(self) -> None:
+        """Say in one line which files were written, and in a folder of their own what shows them."""
+        if self.output is not None:
+            name, own = self.output / self.stem, self.output != Path()
+            shown = f"; `convolver report {self.output}` shows them" if own else ""
+            say(f"Wrote {name}.* and {name}@*{shown}.")

@@ -87,6 +87,13 @@ def test_command_in_one_go_writes_every_artifact(folder, run):
     assert json.loads(ratio.stdout)["ratio"] == document["cpu_ratio"]
 
 
+def test_one_line_says_what_predict_wrote(folder, run):
+    done = run("predict", "cg.cvt", "-b", "here", "-t", "fast", "-o", "told", code=0)
+    assert ".json" not in done.stdout
+    assert done.stderr.splitlines()[-1] == "Wrote told/cg.* and told/cg@*; `convolver report told` shows them."
+    assert run("report", "told", code=0).stdout
+
+
 def test_an_earlier_run_profile_of_this_machine_serves_again(folder, run):
     (folder / "earlier").mkdir()
     machine(host_name()).save(folder / "earlier" / f"{host_name()}.machine.json")
