@@ -52,6 +52,7 @@ def predict_children(
     chain.make_folder()
     folder = chain.output or Path(".")
     chain.find_machines(probe=True)
+    chain.say_how_long(argv, runs)
     if runs:
         chain.measure(argv, runs)
     name = str(folder / f"{Path(argv[0]).name}.%p.cvt")

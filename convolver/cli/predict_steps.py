@@ -122,6 +122,7 @@ class Chain:
         more = anew.paths(folder, self.stem, self.force)
         for name in self._names():
             new_file(folder / name, self.force)
+        self.say_how_long(argv, runs)
         if runs:
             sampling = switched(engine, sampling, too_long(sampling, self.measure(argv, runs))) or sampling
         seconds = None if self.measurement is None else self.measurement.seconds
@@ -157,6 +158,11 @@ class Chain:
         self.measurement = measure(argv, runs=runs, progress=self.progress)
         self._differences = self._differences_now()
         return self.measurement
+
+    def say_how_long(self, argv: Sequence[str], runs: int) -> None:
+        """Say what is going to run: without a terminal no bar shows it."""
+        natively = f"{runs} time{'s' * (runs > 1)}, then " if runs else ""
+        say(f"Running {Path(argv[0]).name} {natively}under the tracer, which takes several times as long.")
 
     def find_machines(self, probe: bool = False) -> None:
         """Look the machines up; ``probe``: this one, where it has no profile."""

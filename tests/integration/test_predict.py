@@ -94,6 +94,13 @@ def test_one_line_says_what_predict_wrote(folder, run):
     assert run("report", "told", code=0).stdout
 
 
+def test_a_command_is_announced_before_it_runs(run):
+    done = run("predict", "-b", "here", "-o", "announced", "--measure", "2", "--", "./cg", "5", code=0)
+    assert done.stderr.splitlines()[0] == "Running cg 2 times, then under the tracer, which takes several times as long."
+    done = run("predict", "-b", "here", "-o", "announced", "--force", "--measure", "0", "--", "./cg", "5", code=0)
+    assert done.stderr.splitlines()[0] == "Running cg under the tracer, which takes several times as long."
+
+
 def test_an_earlier_run_profile_of_this_machine_serves_again(folder, run):
     (folder / "earlier").mkdir()
     machine(host_name()).save(folder / "earlier" / f"{host_name()}.machine.json")
