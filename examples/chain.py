@@ -7,6 +7,8 @@ import sys
 
 import convolver as cv
 
+if len(sys.argv) != 4:
+    sys.exit("usage: chain.py TRACE BASE TARGET")
 trace_file, base, target = sys.argv[1:]
 
 prediction = cv.predict(trace_file, base=base, target=target)
