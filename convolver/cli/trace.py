@@ -83,6 +83,11 @@ class _Job:
         plan = switched(self.engine, self.plan, died_of_valgrind(self.plan, header), " again")
         return None if plan is None else replace(self, plan=plan, force=True)
 
+    def wrote(self, *paths: Path) -> None:
+        """Say which files were written, where JSON does not have stderr for itself."""
+        for path in () if self.json else paths:
+            wrote(path)
+
     def report(self, signature: Signature, header: Mapping[str, Any]) -> None:
         from convolver.tracing.engine_choice import other_code
 
@@ -115,11 +120,9 @@ def _simulated(job: _Job, machines: list[str]) -> int:
     signature = live.signature
     signature.save(signature_file)
     hits.save(hits_path)
-    wrote(signature_file)
-    wrote(hits_path)
     for path, artifact in more.items():
         artifact.save(path)
-        wrote(path)
+    job.wrote(signature_file, hits_path, *more)
     if job.plan.data_objects and not job.json:
         _say_objects(live.data_objects)
     job.report(signature, live.header)
@@ -149,10 +152,9 @@ def _recorded(job: _Job) -> int:
         )
     if again := job.again(recorded.header):
         return _recorded(again)
-    wrote(job.output)
-    wrote(signature_path(job.output))
+    job.wrote(job.output, signature_path(job.output))
     if job.plan.data_objects:
-        wrote(objects_path(job.output))
+        job.wrote(objects_path(job.output))
         if not job.json:
             _say_objects(DataObjects.load(objects_path(job.output)))
     job.report(recorded.signature, recorded.header)
@@ -171,8 +173,7 @@ def _followed(job: _Job, pattern: str | None) -> int:
     documents = []
     for child in traces:
         recorded = Trace.load(child.path)
-        wrote(child.path)
-        wrote(signature_path(child.path))
+        job.wrote(child.path, signature_path(child.path))
         if job.json:
             documents.append({"trace": str(child.path), **recorded.summary()})
         else:
@@ -261,7 +262,7 @@ def trace_command(
     attach: Annotated[int | None, typer.Option("--attach", help="Trace this running process, by the native engine.")] = None,
     seconds: Annotated[str | None, typer.Option("--for", help="--attach: so long, like 30s [until it ends].")] = None,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, on stderr.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, the last line of stderr.")] = False,
 ) -> None:
     """Run a program and record what it executes and which memory it touches.
 

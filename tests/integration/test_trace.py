@@ -75,6 +75,8 @@ def test_the_verb_keeps_the_programs_output_input_and_status(build, tmp_path):
     done = run("-o", "a.cvt", "--", build("loop"), "10", "1", "7", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (7, "45\n")
     assert "Wrote a.cvt" in done.stderr
+    done = run("-o", "b.cvt", "--json", "--", build("loop"), "10", "1", "7", cwd=tmp_path)
+    assert json.loads(done.stderr)["exit_status"] == 7
     done = run("--", "cat", cwd=tmp_path, input="some input\n")
     assert (done.returncode, done.stdout) == (0, "some input\n")
     assert (tmp_path / "cat.sig.parquet").exists()
