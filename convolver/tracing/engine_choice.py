@@ -13,12 +13,8 @@ from msgspec.structs import replace
 
 from convolver.errors import UsageError
 from convolver.heavy import pl
-from convolver.tracing.avx512 import candidates, find_avx512
-from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
 from convolver.tracing.native_engine import checked_engine, made_code_share, refusal
-from convolver.tracing.preflight import resolve_command
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.session import UNKNOWN_INSTRUCTION
 from convolver.units import format_share
 
 if TYPE_CHECKING:
@@ -63,6 +59,9 @@ def choose_engine(wanted: str, argv: Sequence[str], plan: SamplingPlan) -> tuple
 def _before(argv: Sequence[str]) -> str | None:
     if shutil.which("valgrind") is None:
         return "Valgrind is not installed"
+    from convolver.tracing.avx512 import find_avx512  # only here, as below: what reads object files takes long to load
+    from convolver.tracing.preflight import resolve_command
+
     found = find_avx512(Path(resolve_command(argv)[0]))
     return None if found is None else f"{found.path} uses AVX-512, which Valgrind cannot run"
 
@@ -91,6 +90,8 @@ def uncounted(argv: Sequence[str], plan: SamplingPlan, traced: Trace, seconds: f
 
 def died_of_valgrind(plan: SamplingPlan, header: Mapping[str, Any]) -> str | None:
     """Return what killed a program under Valgrind that the native engine can run, as a sentence's end; None: nothing did."""
+    from convolver.tracing.session import UNKNOWN_INSTRUCTION
+
     _, found, code = str(header["reason"]).partition(UNKNOWN_INSTRUCTION)
     return found + code if found and _native_can(plan) else None
 
@@ -137,7 +138,7 @@ def _hot_library(signature: Signature, sets: frozenset[str]) -> tuple[str, str, 
     for module, instructions in by_module.iter_rows() if sets else ():
         if not every or instructions < HOT_SHARE * every:
             return None
-        if not module or _C_LIBRARY.match(Path(module).name):
+        if not module or _C_LIBRARY.match(Path(module).name) or not Path(module).is_file():
             continue
         found = sorted(alternatives(Path(module)) & sets)
         if found:
@@ -160,6 +161,9 @@ def _processor_flags() -> set[str]:
 
 def alternatives(module: Path) -> set[str]:
     """Return which of avx512f and sha_ni a shared object has code for."""
+    from convolver.tracing.avx512 import candidates
+    from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
+
     sha = evex = size = 0
     try:
         with module.open("rb") as file:
