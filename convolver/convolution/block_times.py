@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convolver.convolution.limit_shares import LIMIT, grouped
 from convolver.convolution.system_time import SystemTime, ratio_with_system, with_system
-from convolver.convolution.uncertainty import QUANTILES, Drawn
+from convolver.convolution.uncertainty import Drawn, interval_ends
 from convolver.errors import SchemaError
 from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
@@ -147,7 +147,7 @@ class BlockTimes(TableArtifact):
         """Lower and upper end of the predicted time: of 90 % for a calibrated machine, else of the errors that are known
         (partial, see docs/theory.md)."""
         if self.draws is not None:
-            low, high = np.quantile(self.draws, QUANTILES)
+            low, high = interval_ends(self.draws)
             return min(float(low), self.seconds), max(float(high), self.seconds)
         error = float(self.table["error_seconds"].sum())
         return max(0.0, self.seconds - error), self.seconds + error

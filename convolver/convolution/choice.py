@@ -17,7 +17,7 @@ import numpy as np
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.cpu_ratio import ratio_interval
 from convolver.convolution.system_time import ratio_with_system
-from convolver.convolution.uncertainty import QUANTILES
+from convolver.convolution.uncertainty import interval_ends
 from convolver.convolution.verdict import CANNOT_TELL, SLOWER, verdict
 from convolver.errors import FormatError, UsageError
 
@@ -100,7 +100,7 @@ def _elapsed_ratio(best: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[f
     ratio = best["seconds"] / other["seconds"]
     if best["draws_seconds"] is None or other["draws_seconds"] is None:
         return ratio, None
-    low, high = np.quantile(np.array(best["draws_seconds"]) / np.array(other["draws_seconds"]), QUANTILES)
+    low, high = interval_ends(np.array(best["draws_seconds"]) / np.array(other["draws_seconds"]))
     return ratio, (min(float(low), ratio), max(float(high), ratio))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
-from convolver.convolution.uncertainty import QUANTILES
+from convolver.convolution.uncertainty import interval_ends
 from convolver.errors import PredictionError, ProvenanceError, SchemaError, UsageError
 from convolver.foreign_text import visible
 from convolver.heavy import pl
@@ -86,12 +86,12 @@ def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
     if base.draws is None or target.draws is None:
         return None
     whole = base.seconds / target.seconds
-    low, high = np.quantile(base.draws / target.draws, QUANTILES)
+    low, high = interval_ends(base.draws / target.draws)
     return [min(float(low), whole), max(float(high), whole)]
 
 
 def _ends(base: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = np.quantile(base / np.maximum(target, 1e-300), QUANTILES)
+    low, high = interval_ends(base / np.maximum(target, 1e-300))
     return float(low), float(high)
 
 

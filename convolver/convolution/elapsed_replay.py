@@ -33,7 +33,7 @@ from convolver.convolution.thread_costs import (
     thread_costs,
 )
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
-from convolver.convolution.uncertainty import QUANTILES
+from convolver.convolution.uncertainty import interval_ends
 from convolver.machine.catalog import MachineName
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
@@ -281,7 +281,7 @@ def _system_draws(times: BlockTimes, count: int) -> NDArray[np.float64]:
 def _ends(seconds: float, draws: NDArray[np.float64] | None, times: BlockTimes) -> tuple[float, float]:
     """Return the ends of the interval: of the draws, else as far apart as those of processor time."""
     if draws is not None:
-        low, high = np.quantile(draws, QUANTILES)
+        low, high = interval_ends(draws)
         return min(float(low), seconds), max(float(high), seconds)
     whole, low, high = times.total
     return (seconds * low / whole, seconds * high / whole) if whole else (seconds, seconds)

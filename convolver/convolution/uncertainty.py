@@ -14,7 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,14 +68,26 @@ def _normal(shape: tuple[int, ...], *key: int) -> Array:
 
 @cache
 def _pool(kind: str, *key: int) -> Array:
-    numbers = getattr(np.random.default_rng([_SEED, *key]), kind)((_POOL, DRAWS))
-    return np.ascontiguousarray(numbers.T)
+    return np.asarray(getattr(np.random.default_rng([_SEED, *key]), kind)((_POOL, DRAWS)))
 
 
 def _of_blocks(blocks: NDArray[np.intp], kind: str, *key: int) -> Array:
     """Return random numbers of each block, shape (draws, blocks): the same ones whatever other blocks are drawn beside it on
     another machine. ``kind``: "standard_normal" or "random" (in 0..1)."""
-    return _pool(kind, *key)[:, blocks % _POOL]
+    return np.asarray(_pool(kind, *key)[blocks % _POOL].T)
+
+
+def interval_ends(draws: Array) -> list[Any]:
+    """Return both ends of the stated interval along the first axis, as ``np.quantile`` gives them in ten times the time."""
+    ordered = np.sort(draws, axis=0)
+    return [_between(ordered, share) for share in QUANTILES]
+
+
+def _between(ordered: Array, share: float) -> Any:
+    place = share * (len(ordered) - 1)
+    near, part = int(place), place % 1
+    low, high = ordered[near], ordered[min(near + 1, len(ordered) - 1)]
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
 
 
 def _own_key(calibration: Calibration) -> int:
@@ -173,7 +185,7 @@ def draw(
     chunks = np.array_split(large, -(-len(large) // _CHUNK))
     drawn = np.hstack([_drawn(parts, one, exponents, calibration, levels, known) for one in chunks])
     drawn *= known.other[large] ** np.random.default_rng([_SEED, 600]).random((DRAWS, 1))
-    low, high = np.quantile(drawn, QUANTILES, axis=0)
+    low, high = interval_ends(drawn)
     widths = seconds * float((high - low).sum() / 2 / seconds[large].sum())
     widths[large] = (high - low) / 2
     kept = np.argsort(-seconds[large], kind="stable")[:KEPT]
