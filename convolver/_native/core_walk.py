@@ -23,7 +23,8 @@ OP = layout("cv_core_op")
 
 def __getattr__(name: str) -> int:
     """Return a number of ``cv_core.h`` by its name without ``CV_CORE_``: flags of operations, the room of their lists."""
-    return int(getattr(lib, f"CV_CORE_{name}"))
+    globals()[name] = number = int(getattr(lib, f"CV_CORE_{name}"))
+    return number
 
 
 class PortClass(NamedTuple):
