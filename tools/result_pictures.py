@@ -30,8 +30,7 @@ def rows() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write the picture."""
-    with style.drawing(style.LIGHT):
-        style.save(campaign_parity.draw(rows(), style.LIGHT), PICTURE)
+    style.picture(PICTURE, lambda look: campaign_parity.draw(rows(), look))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from convolver.cli.common import (
 )
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
+from convolver.plotting import style
 from convolver.reporting.console import out
 
 if TYPE_CHECKING:
@@ -79,8 +80,6 @@ def choose_command(
         raise UsageError("--base and --measured belong together: a native run time and the machine that it is for.")
     existing(trace)
     if plot is not None:
-        from convolver.plotting import style
-
         new_file(style.check_format(plot), force)
     known = load_prices(prices) if prices is not None else None
     if known is not None:
@@ -97,12 +96,9 @@ def choose_command(
     _say_too_large(chain, times)
     choices = choose(list(times.values()), known, measured)
     if plot is not None:
-        from convolver.plotting import style
         from convolver.plotting.choice_picture import draw
 
-        look = style.DARK if dark else style.LIGHT
-        with style.drawing(look):
-            style.save(draw(choices, look), plot)
+        style.picture(plot, lambda look: draw(choices, look), dark=dark)
         wrote(plot)
     if not printed(as_json, as_csv, lambda: rows(choices), lambda: rows(choices)):
         console = out()

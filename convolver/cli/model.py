@@ -14,6 +14,7 @@ from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
+from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
 
@@ -180,7 +181,7 @@ def residuals_command(
     """
     from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Table
-    from convolver.plotting import residuals, style
+    from convolver.plotting import residuals
 
     new_file(output, force)
     loaded = Model.load(model)
@@ -188,9 +189,7 @@ def residuals_command(
     if feature is not None and feature not in names:
         raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
     data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, center="none")
-    look = style.DARK if dark else style.LIGHT
-    with style.drawing(look):
-        style.save(residuals.draw(loaded, data, look, feature=feature), output)
+    style.picture(output, lambda look: residuals.draw(loaded, data, look, feature=feature), dark=dark)
     wrote(output)
 
 

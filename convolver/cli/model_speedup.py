@@ -10,6 +10,7 @@ import typer
 from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, wrote
 from convolver.cli.model_scale import Point, Rate, Size, Traces, scalable_of
 from convolver.errors import UsageError
+from convolver.plotting import style
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
 from convolver.units import format_seconds
@@ -45,7 +46,6 @@ def speedup_command(
     from convolver.mpi.network_replay import Replayer
     from convolver.mpi.sources import load_network
     from convolver.mpi.time_independent import to_events
-    from convolver.plotting import style
 
     path = None if output is None else new_file(style.check_format(output), force)
     if not at:
@@ -63,9 +63,7 @@ def speedup_command(
     if path is not None:
         from convolver.plotting.speedup import draw
 
-        look = style.DARK if dark else style.LIGHT
-        with style.drawing(look):
-            style.save(draw(points, max(scalable.counts), threshold, text, look), path)
+        style.picture(path, lambda look: draw(points, max(scalable.counts), threshold, text, look), dark=dark)
         wrote(path)
 
 

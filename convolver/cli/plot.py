@@ -10,6 +10,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Dark, Force, new_file, wrote
 from convolver.errors import UsageError
+from convolver.plotting import style
 
 HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
 
@@ -44,15 +45,12 @@ def plot(
     force: Force = False,
 ) -> None:
     """Run the verb."""
-    from convolver.plotting import style
     from convolver.plotting.views import Options, find_view, gather
 
     chosen = find_view(view)
     path = new_file(style.check_format(output or Path(f"{view}.png")), force)
-    look = style.DARK if dark else style.LIGHT
-    found = gather(chosen, inputs)
-    with style.drawing(look):
-        style.save(chosen.draw(found, look, Options(top, _pairs(at or []), to)), path)
+    found, options = gather(chosen, inputs), Options(top, _pairs(at or []), to)
+    style.picture(path, lambda look: chosen.draw(found, look, options), dark=dark)
     wrote(path)
 
 

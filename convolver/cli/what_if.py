@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from convolver.cli.common import BASE, Cores, Csv, Dark, Force, Hits, Json, Pin, Plot, existing, new_file, pinning, printed, wrote
+from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 
 HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
@@ -41,20 +42,15 @@ def what_if_command(
     from convolver.reporting.what_if_table import chart, conclusion
 
     if plot is not None:
-        from convolver.plotting import style
-
         new_file(style.check_format(plot), force)
     existing(program)
     machine = find_machine(base)
     found = what_if(program, machine, hits=hits, cores=cores, pinning=pinning(pin), progress=terminal_progress())
     name = machine_label(machine.name, machine.projected)
     if plot is not None:
-        from convolver.plotting import style
         from convolver.plotting.what_if_picture import draw
 
-        look = style.DARK if dark else style.LIGHT
-        with style.drawing(look):
-            style.save(draw(found, name, look), plot)
+        style.picture(plot, lambda look: draw(found, name, look), dark=dark)
         wrote(plot)
     if not printed(as_json, as_csv, lambda: rows(found), lambda: rows(found)):
         console = out()

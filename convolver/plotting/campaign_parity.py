@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from convolver.plotting import style
 from convolver.plotting.parity import parity_axes
 from convolver.plotting.placing import place_labels
-from convolver.plotting.style import Look
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from convolver.plotting.style import Axes, Figure, Look
 
 
 def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from convolver.convolution.choice import RankedMachine
 from convolver.convolution.verdict import CANNOT_TELL
 from convolver.plotting import style
 from convolver.plotting.labels import machine_label
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import format_seconds
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def draw(choices: Sequence[RankedMachine], look: Look) -> Figure:
     """Return the picture of a ranking (:func:`convolver.convolution.choice.choose`), the fastest machine on top."""
-    from matplotlib.figure import Figure
-
     priced = [one for one in choices if one.cost is not None]
-    drawn = Figure(figsize=(9.0 if not priced else 11.0, 1.6 + 0.42 * len(choices)), layout="constrained")
-    axes = drawn.subplots(1, 2 if priced else 1, sharey=True, squeeze=False)[0]
+    width, columns = (11.0, 2) if priced else (9.0, 1)
+    drawn, (axes,) = style.panels(width, 1.6 + 0.42 * len(choices), 1, columns, sharey=True)
     _dots(axes[0], [(one.seconds, one.interval, one.verdict) for one in choices], look)
     axes[0].set_yticks(range(len(choices)), [machine_label(one.machine, one.projected) for one in choices])
     axes[0].set_ylim(len(choices) - 0.5, -0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,8 @@ from convolver.errors import ProvenanceError
 from convolver.heavy import pl
 from convolver.plotting import style
 from convolver.plotting.labels import block_label, command_label, machine_label
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 from convolver.units import format_seconds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def compared(base: BlockTimes, target: BlockTimes) -> pl.DataFrame:

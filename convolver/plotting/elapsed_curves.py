@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from convolver.errors import PredictionError
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 from convolver.units import format_seconds
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from convolver.pipeline import Prediction
 
 

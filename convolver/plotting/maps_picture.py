@@ -13,13 +13,10 @@ from convolver.machine.profile import Curve, MachineProfile
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
 from convolver.plotting.placing import circles
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from convolver.convolution.block_times import BlockTimes
 
 SHOWN = (("unit", "load"), ("stride", "load"), ("random", "load"), ("chase", "load"), ("unit", "store"))

@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.plotting import style
 from convolver.plotting.placing import place_labels
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import format_count
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from convolver.simulation.hit_rates import HitRates
 
 

@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from convolver.errors import PredictionError
 from convolver.plotting import style
 from convolver.plotting.labels import command_label
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from convolver.pipeline import Prediction
 
 BANDS = (0.10, 0.25)

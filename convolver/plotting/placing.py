@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.plotting.labels import block_label
-from convolver.plotting.style import Look
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from convolver.plotting.style import Axes, Look
 
 _DIRECTIONS = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 _DISTANCES = (5.0, 13.0, 21.0, 29.0)

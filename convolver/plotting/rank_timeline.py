@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from convolver.errors import PredictionError
 from convolver.heavy import pl
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.plotting import style
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import counted, format_seconds
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MESSAGES = 400
 """Messages are drawn as lines up to this number; more would hide the states."""

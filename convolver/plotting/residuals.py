@@ -9,7 +9,7 @@ import numpy as np
 
 from convolver.errors import ExtrapolationWarning
 from convolver.plotting import style
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 
 _MANY = 200
 _FEW = 10
@@ -18,7 +18,6 @@ _APART = 0.004
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
 
     from convolver.modeling.model_artifact import Model
     from convolver.modeling.table import Observations
@@ -29,15 +28,12 @@ def draw(model: Model, data: Observations, look: Look, *, feature: str | None = 
 
     ``feature`` is the first one of the model by default. Raises what :meth:`Model.predict` does.
     """
-    from matplotlib.figure import Figure
-
     name = feature or model.features[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
         predicted = model.predict(data.x)
     x = data.x[name]
-    drawn = Figure(figsize=(9.0, 6.6), layout="constrained")
-    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    drawn, ((above,), (below,)) = style.panels(9.0, 6.6, 2, sharex=True, height_ratios=(2, 1))
     size = 6.0 if len(x) <= _MANY else 3.0
     left, right = _beside(x)
     above.plot(left, data.y, "o", markersize=size, markerfacecolor="none", color=look.color(0), label="measured")

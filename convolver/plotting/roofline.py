@@ -13,12 +13,10 @@ from convolver.machine.profile import MachineProfile
 from convolver.plotting import style
 from convolver.plotting.labels import command_label, machine_label
 from convolver.plotting.placing import circles
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from convolver.convolution.block_times import BlockTimes
     from convolver.signature.signature import Signature
 

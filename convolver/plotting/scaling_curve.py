@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from convolver.errors import ExtrapolationWarning, UsageError
 from convolver.plotting import style
-from convolver.plotting.style import Look
+from convolver.plotting.style import Axes, Figure, Look
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from convolver.modeling.model_artifact import Model
 
 Values = npt.NDArray[np.float64]
@@ -65,10 +63,7 @@ def draw(model: Model, look: Look, *, at: Mapping[str, float] | None = None, to:
     return drawn
 
 
-def _frame(axes: object, model: Model, feature: str, xs: Values, values: Values, look: Look) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
+def _frame(axes: Axes, model: Model, feature: str, xs: Values, values: Values, look: Look) -> None:
     if xs[0] > 0 and xs[-1] / xs[0] >= 4:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

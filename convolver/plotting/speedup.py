@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from convolver.plotting import style
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from convolver.modeling.p3s.scaling_advice import ScalingPoint
 
 
 def draw(points: Sequence[ScalingPoint], last_traced: int, threshold: float, advice: str, look: Look) -> Figure:
     """Return the picture: speedup with the ideal above, efficiency with the threshold below; predicted counts are dashed."""
-    drawn, above = style.figure(8.0, 7.6)
-    above.remove()
-    above, below = drawn.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    drawn, ((above,), (below,)) = style.panels(8.0, 7.6, 2, sharex=True, height_ratios=(3, 2))
     counts = [point.processes for point in points]
     known = [point for point in points if point.processes <= last_traced]
     beyond = [point for point in points if point.processes >= last_traced]

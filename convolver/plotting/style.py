@@ -6,7 +6,8 @@ nothing. matplotlib is imported lazily and without pyplot: drawing touches no gl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from convolver.units import format_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+else:
+    Axes = Figure = Any  # for annotations only: matplotlib is imported by what draws
 
 FORMATS = (".png", ".svg", ".pdf")
 LINES = ("-", "--", "-.", ":", (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
@@ -103,10 +106,16 @@ def drawing(look: Look) -> Iterator[None]:
 
 def figure(width: float = 9.0, height: float = 5.4) -> tuple[Figure, Axes]:
     """Return an empty figure of this size in inches and its axes."""
-    from matplotlib.figure import Figure
+    drawn, ((axes,),) = panels(width, height)
+    return drawn, axes
 
-    drawn = Figure(figsize=(width, height), layout="constrained")
-    return drawn, drawn.add_subplot()
+
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
+    """Return an empty figure of this size in inches and its axes by row and column; ``how``: as ``Figure.subplots`` takes it."""
+    from matplotlib import figure
+
+    drawn = figure.Figure(figsize=(width, height), layout="constrained")
+    return drawn, drawn.subplots(rows, columns, squeeze=False, **how)
 
 
 def check_format(path: Path) -> Path:
@@ -123,6 +132,13 @@ def save(drawn: Figure, path: Path) -> None:
     write_atomically(path, lambda temporary: drawn.savefig(temporary, format=kind, dpi=DPI, metadata=metadata))
 
 
+def picture(path: Path, draw: Callable[[Look], Figure], *, dark: bool = False) -> None:
+    """Write what ``draw`` returns for the light look, or for the dark one; raises as :func:`drawing` and :func:`save` do."""
+    look = DARK if dark else LIGHT
+    with drawing(look):
+        save(draw(look), path)
+
+
 def note(axes: Axes, look: Look, text: str) -> None:
     """Write a small remark below the axes: what the picture rests on."""
     axes.figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color=look.muted)
@@ -130,8 +146,6 @@ def note(axes: Axes, look: Look, text: str) -> None:
 
 def log_bytes(axes: Axes, low: float, high: float) -> None:
     """Make the x axis a logarithmic one in bytes, with ticks at powers of eight or four."""
-    import math
-
     axes.set_xscale("log", base=2)
     axes.set_xlim(low, high)
     step = 2 if math.log2(high / low) <= 18 else 3

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.artifact_kinds import KINDS
 from convolver.artifacts import load, schema_of
 from convolver.errors import UsageError
-from convolver.plotting.style import Look
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from convolver.plotting.style import Figure, Look
 
 MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
     f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from convolver.convolution.machine_changes import WhatIf
 from convolver.convolution.verdict import CANNOT_TELL
 from convolver.plotting import style
-from convolver.plotting.style import Look
+from convolver.plotting.style import Figure, Look
 from convolver.units import format_seconds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def draw(found: Sequence[WhatIf], machine: str, look: Look) -> Figure:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver.errors import ToolNotFoundError
+from convolver.plotting import style
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
 from convolver.units import counted, format_seconds, format_share
@@ -24,12 +25,10 @@ def write_result(result: Validation, folder: Path) -> list[Path]:
 
 
 def _draw(result: Validation, path: Path) -> bool:
-    from convolver.plotting import style
     from convolver.plotting.campaign_parity import draw
 
     try:
-        with style.drawing(style.LIGHT):
-            style.save(draw(result.rows, style.LIGHT), path)
+        style.picture(path, lambda look: draw(result.rows, look))
     except ToolNotFoundError:
         return False
     return True
