@@ -24,7 +24,6 @@ class MachineCosts:
     replaced.
     """
 
-    machine: str
     loads: dict[int, PatternCost]
     strided: PatternCost
     random: PatternCost
@@ -70,7 +69,6 @@ def machine_costs(machine: MachineProfile) -> MachineCosts:
         if far:
             notes.append(f"the {cost.kernel} curve has no point in {', '.join(far)}: its nearest end stands for it")
     return MachineCosts(
-        machine=machine.name,
         loads=loads,
         strided=strided,
         random=random,

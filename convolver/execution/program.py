@@ -25,8 +25,7 @@ _CODE_LINE = 64
 class Operations(NamedTuple):
     """One operation for every instruction of the definitions, without what depends on its neighbors.
 
-    ``fuses`` and ``conditional`` say which pairs become one, ``target`` where direct branches go (see :class:`Instruction`);
-    ``unknown`` marks what could not be decoded or has no kind.
+    ``fuses`` and ``conditional`` say which pairs become one, ``target`` where direct branches go (see :class:`Instruction`).
     """
 
     op: NDArray[np.void]
@@ -34,7 +33,6 @@ class Operations(NamedTuple):
     fuses: NDArray[np.bool_]
     conditional: NDArray[np.bool_]
     target: NDArray[np.int64]
-    unknown: NDArray[np.bool_]
     branch_class: int
 
 
@@ -140,7 +138,6 @@ def operations(code: DecodedCode, table: CoreTable) -> Operations:
         fuses=_each(decoded, which, lambda one: one.fuses),
         conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
         target=code.target,
-        unknown=_each(decoded, which, lambda one: one.kind == "unknown"),
         branch_class=1,
     )
 

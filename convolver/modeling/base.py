@@ -174,10 +174,8 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def linear_model(
-    fit: Fit, data: Observations, *, kind: str, dropped: Mapping[str, str] | None = None, alpha: float = 0.05, **fields: Any
-) -> Model:
-    """Return the artifact of a linear regression; terms with p > alpha are flagged N.S., eliminated ones ``dropped``."""
+def linear_model(fit: Fit, data: Observations, *, kind: str, dropped: Mapping[str, str] | None = None, **fields: Any) -> Model:
+    """Return the artifact of a linear regression; terms with p > 0.05 are flagged N.S., eliminated ones ``dropped``."""
     terms = [
         Term(
             expression=name,
@@ -185,7 +183,7 @@ def linear_model(
             standard_error=_number(error),
             t=_number(t),
             p=_number(p),
-            flag="N.S." if p > alpha else "",
+            flag="N.S." if p > 0.05 else "",
         )
         for name, coefficient, error, t, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.t, fit.p, strict=True)
     ]

@@ -49,7 +49,7 @@ class PerP:
         return [name for name, p in zip(self.fit.names, self.fit.p, strict=True) if p > alpha]
 
 
-def fit_per_p(data: Observations, *, alpha: float = 0.05) -> dict[int, PerP]:
+def fit_per_p(data: Observations) -> dict[int, PerP]:
     """Return T = alpha + beta L + gamma / BW for each P of observations over P, L and BW (relative least squares).
 
     ``fit.p`` tells which coefficients are not significant. Raises :class:`ModelError` when a P has fewer than four samples.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +36,6 @@ class RunPrediction:
     def base_error(self) -> float | None:
         """Return the signed relative error of the check on the base machine."""
         return None if not self.measured_seconds else (self.base_seconds - self.measured_seconds) / self.measured_seconds
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers for a human or JSON."""
-        names = ("seconds", "low_seconds", "high_seconds", "base_seconds", "measured_seconds", "base_error")
-        return {name: getattr(self, name) for name in names}
 
 
 def predict_run(

@@ -50,11 +50,11 @@ def _version_of(command: str, *arguments: str) -> str:
     return lines[0].strip() if lines and done.returncode == 0 else ""
 
 
-def _program(part: str, what_for: str, packages: str, *, needed: bool = False, names: tuple[str, ...] = ()) -> Check:
+def _program(part: str, what_for: str, packages: str, *, names: tuple[str, ...] = ()) -> Check:
     path = next((found for name in names or (part,) if (found := shutil.which(name))), None)
     if path is None:
-        return Check(part, what_for, needed, False, "not on the path", DEBIAN.format(packages))
-    return Check(part, what_for, needed, True, _version_of(path, "--version") or path)
+        return Check(part, what_for, False, False, "not on the path", DEBIAN.format(packages))
+    return Check(part, what_for, False, True, _version_of(path, "--version") or path)
 
 
 def _module(part: str, what_for: str, extra: str) -> Check:

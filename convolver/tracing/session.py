@@ -51,8 +51,6 @@ class Outcome:
     exit_status: int
     complete: bool
     reason: str
-    stopped_by: int | None = None
-    """Signal that stopped Convolver itself."""
     went_native: tuple[str, ...] = ()
     """Why parts of the run were not traced (the native engine only), a phrase for each place."""
     made_code: dict[str, float] | None = None
@@ -225,7 +223,7 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     """Return how a run ended, from the records of its stream."""
     totals = decoder.totals
     if stopped_by is not None:
-        return Outcome(status, False, "interrupted", stopped_by)
+        return Outcome(status, False, "interrupted")
     try:
         decoder.flush()
     except FormatError:

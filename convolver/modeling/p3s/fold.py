@@ -45,8 +45,7 @@ class Node:
 class _Folder:
     """Keeps the sequence folded so far as ids of equal structures."""
 
-    def __init__(self, window: int) -> None:
-        self.window = window
+    def __init__(self) -> None:
         self.ids: dict[object, int] = {}
         self.tail: list[int] = []
         self.parts: dict[int, tuple[tuple[int, ...], int] | Operation] = {}
@@ -63,7 +62,7 @@ class _Folder:
 
     def _fold(self) -> bool:
         tail = self.tail
-        for length in range(1, min(self.window, len(tail) - 1) + 1):
+        for length in range(1, min(WINDOW, len(tail) - 1) + 1):
             loop = self.parts[tail[-1 - length]]
             if isinstance(loop, tuple) and len(loop[0]) == length and tuple(tail[-length:]) == loop[0]:
                 del tail[-length - 1 :]
@@ -83,9 +82,9 @@ class _Folder:
         return Node(count=part[1], body=[self.node(child) for child in part[0]])
 
 
-def fold(operations: Sequence[Operation], window: int = WINDOW) -> Node:
+def fold(operations: Sequence[Operation]) -> Node:
     """Return the operations of one rank as a tree; its root is a loop of count 1."""
-    folder = _Folder(window)
+    folder = _Folder()
     for operation in operations:
         folder.add(operation)
     root = Node(body=[folder.node(identity) for identity in folder.tail])

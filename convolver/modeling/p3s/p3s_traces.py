@@ -13,17 +13,16 @@ from convolver.errors import ModelError
 from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync
 from convolver.mpi.sources import load_events
 from convolver.mpi.time_independent import WORK_PER_SECOND, Operation, Trace, read_ti
-from convolver.progress import SILENT, Progress
 
 _POINT = {EventKind.RECV: "recv", EventKind.IRECV: "irecv", EventKind.WAIT: "wait"}
 
 
-def read_trace(path: str | Path, *, progress: Progress = SILENT) -> Trace:
+def read_trace(path: str | Path) -> Trace:
     """Read a trace for P3S: a .txt is a time-independent trace, anything else what :func:`load_events` reads.
 
     Raises :class:`FormatError` for a damaged file and what :func:`from_events` raises.
     """
-    return read_ti(path) if Path(path).suffix == ".txt" else from_events(load_events(path, progress=progress))
+    return read_ti(path) if Path(path).suffix == ".txt" else from_events(load_events(path))
 
 
 def from_events(events: Events) -> Trace:

@@ -27,13 +27,13 @@ _LONGEST_UNIT = 6
 _SPANS = [Rule("exchange", grid, 0, 0, side) for grid in ("powers", "powers tall") for side in ("C", "R", "P")]
 
 
-def find_pattern(traces: Traces, window: int) -> Part:
+def find_pattern(traces: Traces) -> Part:
     """Return the structure that gives every call and partner of every rank of every trace.
 
     Raises :class:`ModelError` with the nearest miss when no family does: then P3S does not apply.
     """
     reasons = ["no family applies."]
-    for trees, leaf in _families(traces, window):
+    for trees, leaf in _families(traces):
         for index in (None, *DISPLACEMENTS):
             try:
                 root = _related(trees, leaf, index)
@@ -61,17 +61,17 @@ def check(root: Part, traces: Traces) -> None:
                 raise ModelError(f"rank {rank} of {processes} goes on after its last expected call ({number}).")
 
 
-def _families(traces: Traces, window: int) -> Iterator[tuple[Mapping[int, Node], Leaf]]:
+def _families(traces: Traces) -> Iterator[tuple[Mapping[int, Node], Leaf]]:
     """Yield the folded trees of each family with what makes parts of their leaves."""
     if all(_alike(trace) for trace in traces.values()):
-        yield _together(traces, window, exchanges=False)
-        yield _together(traces, window, exchanges=True)
+        yield _together(traces, exchanges=False)
+        yield _together(traces, exchanges=True)
         return
     for grid in GRIDS:
         sides = {processes: GRIDS[grid](processes) for processes in traces}
         steps = {p: _steps(trace, both) for (p, trace), both in zip(traces.items(), sides.values(), strict=True) if both}
         if len(steps) == len(traces) and all(taken <= steps[max(steps)] for taken in steps.values()):
-            yield _on_mesh(traces, window, grid)
+            yield _on_mesh(traces, grid)
 
 
 def _steps(trace: Trace, sides: tuple[int, int]) -> set[tuple[int, int]]:
@@ -83,7 +83,7 @@ def _alike(trace: Trace) -> bool:
     return all([operation.name for operation in rank] == first for rank in trace)
 
 
-def _together(traces: Traces, window: int, *, exchanges: bool) -> tuple[Mapping[int, Node], Leaf]:
+def _together(traces: Traces, *, exchanges: bool) -> tuple[Mapping[int, Node], Leaf]:
     """Fold ranks in lockstep: the partners of all ranks in a call are one symbol."""
     vectors: dict[int, list[tuple[Partner, ...]]] = {}
     trees = {}
@@ -95,7 +95,7 @@ def _together(traces: Traces, window: int, *, exchanges: bool) -> tuple[Mapping[
         ]
         vectors[processes] = list(symbols)
         words = [Operation(name, symbol) for name, symbol in calls]
-        trees[processes] = fold(_with_runs(words, vectors[processes]) if exchanges else words, window)
+        trees[processes] = fold(_with_runs(words, vectors[processes]) if exchanges else words)
 
     def leaf(operations: Mapping[int, Operation]) -> Part:
         name = operations[max(operations)].name
@@ -181,12 +181,12 @@ def _covers(span: Rule, processes: int, packed: int) -> bool:
     return (packed >> 8, packed & 255) == (unit << bits_of(span, processes) - 1, unit.bit_length())
 
 
-def _on_mesh(traces: Traces, window: int, grid: str) -> tuple[Mapping[int, Node], Leaf]:
+def _on_mesh(traces: Traces, grid: str) -> tuple[Mapping[int, Node], Leaf]:
     """Fold ranks on a grid with borders: the calls of all places of it, joined at each count."""
     joined = {processes: _joined(trace, GRIDS[grid](processes) or (1, 1)) for processes, trace in traces.items()}
     symbols: dict[_Call, int] = {}
     trees = {
-        processes: fold([Operation(call.name, symbols.setdefault(call, len(symbols))) for call in calls], window)
+        processes: fold([Operation(call.name, symbols.setdefault(call, len(symbols))) for call in calls])
         for processes, calls in joined.items()
     }
     known = list(symbols)

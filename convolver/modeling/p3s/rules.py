@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 from convolver.errors import ModelError
@@ -132,17 +133,15 @@ def _transpose(rank: int, rows: int, columns: int) -> Partner:
     return None
 
 
-def _steps(limit: int = 2) -> Iterator[tuple[int, int]]:
-    """Yield steps, shortest first, so that the simplest of equal rules is found first."""
-    pairs = [(a, b) for a in range(-limit, limit + 1) for b in range(-limit, limit + 1) if (a, b) != (0, 0)]
-    yield from sorted(pairs, key=lambda s: (abs(s[0]) + abs(s[1]), -s[1], -s[0]))
+_STEPS = sorted({*product(range(-2, 3), repeat=2)} - {(0, 0)}, key=lambda s: (abs(s[0]) + abs(s[1]), -s[1], -s[0]))
+"""Shortest first, so that the simplest of equal rules is found first."""
 
 
 def families() -> Iterator[Rule]:
     """Yield every rule that is tried, simple ones first: meshes and tori (static, EC2), exchanges and permutations (EC1)."""
     for kind in ("mesh", "torus"):
         for grid in GRIDS:
-            for first, second in _steps():
+            for first, second in _STEPS:
                 if grid != "line" or first == 0:
                     yield Rule(kind, grid, first, second)
     for grid in ("square", "powers", "powers tall"):

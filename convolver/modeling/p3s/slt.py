@@ -141,20 +141,16 @@ class ScalableTrace:
         return (max(self.totals) - min(self.totals)) / min(self.totals) if self.totals and min(self.totals) > 0 else 0.0
 
 
-def build(
-    traces: Mapping[int, Trace], *, sizes_to_try: tuple[int, ...] = (), window: int = 160, waiting: float | None = None
-) -> ScalableTrace:
+def build(traces: Mapping[int, Trace], *, sizes_to_try: tuple[int, ...] = ()) -> ScalableTrace:
     """Return the scalable trace of traces at three or more process counts.
 
-    ``sizes_to_try`` are problem sizes for structured message sizes. ``waiting`` says how much of the difference between the mean
-    and the slowest rank counts where all ranks make the same calls: 1 where each call waits for all, 0 where differences even
-    out; without it, what replays of the traces themselves show. Raises :class:`ModelError` when the calls, a partner or a loop's
-    count follow no rule: then P3S does not apply.
+    ``sizes_to_try`` are problem sizes for structured message sizes. Raises :class:`ModelError` when the calls, a partner or a
+    loop's count follow no rule: then P3S does not apply.
     """
     if len(traces) < 2:
         raise ModelError("P3S relates phases over process counts; give traces at two counts at least, better three.")
     traces = {processes: traces[processes] for processes in sorted(traces)}
-    root = find_pattern(traces, window)
+    root = find_pattern(traces)
     found = {processes: _occurrences(root, trace) for processes, trace in traces.items()}
     totals = tuple(float(sum(o.work for rank in trace for o in rank)) for trace in traces.values())
     grid = _grid(root)
@@ -170,13 +166,13 @@ def build(
             _fit(part, counts, sizes_to_try, grid, share, partial(_weight, root, part))
         return ScalableTrace(root, tuple(traces), totals)
 
-    if waiting is None:
-        waiting = 0.0 if grid is not None else _shown_waiting(made, traces)
-    return made(waiting)
+    return made(0.0 if grid is not None else _shown_waiting(made, traces))
 
 
 def _shown_waiting(made: Callable[[float], ScalableTrace], traces: Mapping[int, Trace]) -> float:
-    """Return the share of the differences between ranks that makes replays of the predicted traces last as long as the real."""
+    """Return how much of the difference between the mean and the slowest rank counts where all ranks make the same calls:
+    1 where each call waits for all, 0 where differences even out; with it replays of the predicted traces last as long as the
+    real."""
     real = np.array([_seconds(trace) for trace in traces.values()])
     ends = []
     for share in (0.0, 1.0):

@@ -162,9 +162,9 @@ def _warnings(bundle: Bundle) -> str:
     return "".join(f"<p class=warning role=note><b>Note</b> {escape(note)}</p>" for note in notes)
 
 
-def _row(cells: Iterable[str], tag: str = "td") -> str:
+def _row(cells: Iterable[str]) -> str:
     first, *rest = cells
-    return f"<tr><th scope=row>{escape(first)}</th>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in rest) + "</tr>"
+    return f"<tr><th scope=row>{escape(first)}</th>" + "".join(f"<td>{escape(cell)}</td>" for cell in rest) + "</tr>"
 
 
 def _machines(all_times: Sequence[BlockTimes]) -> str:
