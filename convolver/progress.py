@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -16,6 +18,16 @@ class Progress(Protocol):
 
     def finish(self) -> None:
         """End the current step."""
+
+
+@contextmanager
+def step(progress: Progress, label: str, total: float | None = None, unit: str = "") -> Iterator[None]:
+    """Return a context that is one step; it ends with its body, whatever ends that."""
+    progress.start(label, total, unit)
+    try:
+        yield
+    finally:
+        progress.finish()
 
 
 class _Silent:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.path_sample import PathSample, SampleWalk
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 Array = NDArray[np.float64]
 
@@ -86,8 +86,7 @@ def walk_windows(
             walked[number, new] = True
 
     left = list(range(len(walks)))
-    progress.start("Walking paths", total=float(len(rounds)), unit="rounds")
-    try:
+    with step(progress, "Walking paths", total=float(len(rounds)), unit="rounds"):
         done, until = 0, LEAST_ROUNDS
         while left and done < len(rounds):
             walk(left, np.sort(np.concatenate(rounds[done:until])))  # in the order of time, for the code that is near
@@ -96,8 +95,6 @@ def walk_windows(
             worst = max(errors.values())
             left = [number for number in left if errors[number] > target or (number == len(walks) - 1 and worst > target)]
             done, until = until, max(until + 1, math.ceil(until * (worst / target) ** 2))
-    finally:
-        progress.finish()
     chosen = walked.copy()
     rare = (_executions(walks[0], length) < ENOUGH) & (executions > 0)
     walk(range(len(walks)), _rare_windows(sample, np.flatnonzero(~walked[0]), rare, segment_blocks, executions * length))

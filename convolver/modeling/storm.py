@@ -13,7 +13,7 @@ from convolver.errors import ModelError, UsageError
 from convolver.modeling.table import Table
 from convolver.mpi.network import Network, flat_configuration, what_if
 from convolver.mpi.sweep import Range, SweepPlan, journal_of, replays
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 _LATENCY = {False: "latency_seconds", True: "wire_latency_seconds"}
 """The parameter of a network that a latency is, on the sender's processor or in the wire."""
@@ -76,20 +76,19 @@ def sweep_replays(
         if name not in plan.ranges:
             raise UsageError(f"A sweep needs a range of {name}.")
     rows, journals = [], []
-    progress.start("Sweeping", len(traces) * plan.points, unit="replays")
-    for count, trace in traces.items():
-        used, network = (
-            _plan_of_trace(plan, wire, None if locality is None else locality[count]),
-            Network(flat_configuration(count)),
-        )
-        journals.append(journal_of(trace, network, used, f"{output}.{count}.journal" if output else None))
-        replayed = replays(trace, network, used, journals[-1], executor=executor, jobs=jobs, progress=progress)
-        for point in replayed.iter_rows(named=True):
-            at = (point[_LATENCY[wire]], point["bandwidth_bytes_per_second"], point.get("cpu_ratio", 1.0))
-            parameters = {f"param.{name}": value for name, value in zip(("L", "BW", "CPU"), at, strict=True)}
-            seconds = {"metric": "time", "unit": "s", "value": point["predicted_seconds"], "source": "simulated"}
-            rows.append({"param.P": float(count), **parameters, **seconds})
-    progress.finish()
+    with step(progress, "Sweeping", len(traces) * plan.points, unit="replays"):
+        for count, trace in traces.items():
+            used, network = (
+                _plan_of_trace(plan, wire, None if locality is None else locality[count]),
+                Network(flat_configuration(count)),
+            )
+            journals.append(journal_of(trace, network, used, f"{output}.{count}.journal" if output else None))
+            replayed = replays(trace, network, used, journals[-1], executor=executor, jobs=jobs, progress=progress)
+            for point in replayed.iter_rows(named=True):
+                at = (point[_LATENCY[wire]], point["bandwidth_bytes_per_second"], point.get("cpu_ratio", 1.0))
+                parameters = {f"param.{name}": value for name, value in zip(("L", "BW", "CPU"), at, strict=True)}
+                seconds = {"metric": "time", "unit": "s", "value": point["predicted_seconds"], "source": "simulated"}
+                rows.append({"param.P": float(count), **parameters, **seconds})
     table = Table.of_rows(rows)
     if output:
         table.save(output)

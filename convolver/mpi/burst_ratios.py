@@ -19,7 +19,7 @@ from convolver.mpi.events import EventKind, Events
 from convolver.mpi.join import cluster_bursts
 from convolver.mpi.recorded_ranks import Clock, RankRecording, as_events, read_ranks
 from convolver.mpi.traced import FOLDER
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
 
@@ -190,12 +190,11 @@ def burst_cpu_ratios(folder: str | Path, times: Times, *, clusters: int = CLUSTE
     traced = read_ranks(folder / FOLDER)
     if len(traced) != len(native):
         raise FormatError(f"{folder} was recorded with {len(native)} ranks and traced with {len(traced)}; record it again.")
-    progress.start("Attributing blocks to bursts", len(native))
     read = []
-    for rank in range(len(native)):
-        read.append(rank_bursts(folder / FOLDER, rank, times))
-        progress.advance(1)
-    progress.finish()
+    with step(progress, "Attributing blocks to bursts", len(native)):
+        for rank in range(len(native)):
+            read.append(rank_bursts(folder / FOLDER, rank, times))
+            progress.advance(1)
     ranks = [one for one, _ in read]
     base, target = (np.concatenate(side) for side in zip(*(one.seconds() for one in ranks), strict=True))
     labels = cluster_bursts(_mixes(ranks, MIX_BLOCKS), clusters)

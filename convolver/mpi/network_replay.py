@@ -16,7 +16,7 @@ from convolver.mpi.events import EventKind, Events, Op, Sync
 from convolver.mpi.network import Network, network_from_profile
 from convolver.mpi.sources import load_events
 from convolver.mpi.timeline import Timeline, make_timeline
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 Ratio = float | NDArray[np.float64]
 
@@ -41,10 +41,8 @@ def replay(
         events = load_events(events)
     if not isinstance(events, Events):
         raise UsageError(f"{type(events).__name__} is no recorded run; give its events or the path of its file.")
-    progress.start("Replaying", events.records)
-    timeline = Replayer(events).run(as_network(machine, events.ranks), ratio, burst_ratio=burst_ratio, record=record)
-    progress.finish()
-    return timeline
+    with step(progress, "Replaying", events.records):
+        return Replayer(events).run(as_network(machine, events.ranks), ratio, burst_ratio=burst_ratio, record=record)
 
 
 def as_network(machine: Network | Configuration | MachineName, ranks: int) -> Network:

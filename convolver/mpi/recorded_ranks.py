@@ -14,7 +14,7 @@ from convolver._native.replay_core import COLUMNS
 from convolver.errors import FormatError, UnsupportedVersionError
 from convolver.foreign_text import readable
 from convolver.mpi.events import IMMEDIATE, RENDEZVOUS, WORLD, EventKind, Events, Op, Sync, make_events
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 Clock = Literal["cpu", "wall"]
 _KINDS = {
@@ -123,10 +123,8 @@ def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progre
     counted recording (:func:`convolver.mpi.counted_runs.count`) lasts one nanosecond an instruction. Raises :class:`FormatError`
     when files are damaged or ranks are missing.
     """
-    progress.start(f"Reading {folder}")
-    events, _ = as_events(Path(folder).name, read_ranks(folder), clock)
-    progress.finish()
-    return events
+    with step(progress, f"Reading {folder}"):
+        return as_events(Path(folder).name, read_ranks(folder), clock)[0]
 
 
 def read_ranks(folder: str | Path) -> list[RankRecording]:

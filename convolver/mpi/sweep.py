@@ -18,7 +18,7 @@ from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
 from convolver.heavy import pl
 from convolver.mpi.network import Network, what_if
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.schema import TableArtifact, canonical, load_table, table_header
 
 if TYPE_CHECKING:
@@ -166,10 +166,9 @@ def sweep(
     workers is used, and rebuilt when a worker dies. With ``output`` the table is written as Parquet, and an interrupted sweep
     goes on from the journal beside it (``OUTPUT.journal``).
     """
-    progress.start("Sweeping", plan.points, unit="replays")
-    journal = journal_of(trace, network, plan, f"{output}.journal" if output else None)
-    table = replays(trace, network, plan, journal, executor=executor, jobs=jobs, progress=progress)
-    progress.finish()
+    with step(progress, "Sweeping", plan.points, unit="replays"):
+        journal = journal_of(trace, network, plan, f"{output}.journal" if output else None)
+        table = replays(trace, network, plan, journal, executor=executor, jobs=jobs, progress=progress)
     if output:
         NetworkSweep.make(table, plan, Path(trace)).save(output)
     journal.remove()

@@ -9,7 +9,7 @@ from typing import Any
 from convolver.machine.kernel_costs import KernelCost
 from convolver.probing.moments import ALIKE, alone_limit, grouped
 from convolver.probing.runner import tell
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 
 def kernel_cost(name: str, samples: Sequence[float]) -> KernelCost | None:
@@ -28,11 +28,8 @@ def kernel_samples(cpu: int, progress: Progress = SILENT) -> list[dict[str, Any]
 
     Raises :class:`ProbeError` when the probe fails.
     """
-    progress.start(f"probing the kernel on CPU {cpu}")
-    try:
+    with step(progress, f"probing the kernel on CPU {cpu}"):
         return tell("the kernel", "--system", "--cpu", str(cpu))
-    finally:
-        progress.finish()
 
 
 def measure_kernel(cpu: int, progress: Progress = SILENT) -> tuple[KernelCost, ...]:

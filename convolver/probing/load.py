@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.units import format_share
 
 QUIET_SHARE = 0.1
@@ -62,11 +62,8 @@ def wait_until_quiet(patience_seconds: float, progress: Progress = SILENT) -> fl
     share = others_share()
     if share < QUIET_SHARE or patience_seconds <= 0:
         return share
-    progress.start("waiting for a quiet machine", patience_seconds)
-    try:
+    with step(progress, "waiting for a quiet machine", patience_seconds):
         while share >= QUIET_SHARE and time.monotonic() < end:
             share = others_share(1.0)
             progress.advance(1.0, f"others use {format_share(share)}")
-    finally:
-        progress.finish()
     return share

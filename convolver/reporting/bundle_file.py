@@ -20,7 +20,7 @@ from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError
 from convolver.foreign_text import decode_json
 from convolver.outputs import write_atomically
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.schema import check_header, document_id
 
 SCHEMA = "convolver.bundle"
@@ -114,12 +114,9 @@ class PackedBundle:
 
     def verify(self, progress: Progress = SILENT) -> None:
         """Read every file; raises :class:`ChecksumError` where one differs from the manifest."""
-        progress.start("Verifying", float(self.path.stat().st_size), unit="bytes")
-        try:
+        with step(progress, "Verifying", float(self.path.stat().st_size), unit="bytes"):
             for _, size in self._files(None):
                 progress.advance(size)
-        finally:
-            progress.finish()
 
     def unpack(self, folder: Path) -> list[Path]:
         """Write the files into a folder and return them; raises :class:`ChecksumError` for a damaged one."""

@@ -14,7 +14,7 @@ from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
 from convolver.heavy import pl
 from convolver.outputs import save_bytes
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.schema import TableArtifact, canonical, load_table, table_header
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
@@ -102,8 +102,7 @@ def simulate_many(
     plan = [[str(path) for path in paths], stamps, documents]
     parts = _Parts(output, hashlib.sha256(canonical(plan)).hexdigest()[:32])
     tasks = {number: (str(path), stamp, found) for number, (path, stamp) in enumerate(zip(paths, stamps, strict=True))}
-    progress.start("Simulating traces", len(tasks), unit="traces")
-    try:
+    with step(progress, "Simulating traces", len(tasks), unit="traces"):
         run_missing(
             *(simulate_one, tasks, parts.journal),
             keep=parts.keep,
@@ -111,8 +110,6 @@ def simulate_many(
             jobs=jobs,
             advance=lambda name: progress.advance(1, name),
         )
-    finally:
-        progress.finish()
     table = _join(paths, parts, documents, output)
     parts.remove()
     return table

@@ -14,7 +14,7 @@ from convolver._native.simulator import OwnerLimitError
 from convolver._native.sinks import Decoded, ObjectOwners, PathReader, Sinks
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.heavy import pl
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.simulation.arrays import References, check_references
 from convolver.simulation.detailed import Details
 from convolver.simulation.group import LINE_BYTES, BlockSums, Group
@@ -154,15 +154,12 @@ Simulators = Sequence[AnySimulator | ParallelSimulator]
 
 
 def _feed(simulators: Simulators, refs: References, feed: int, progress: Progress) -> None:
-    progress.start("Simulating", total=len(refs.addresses), unit="references")
-    try:
+    with step(progress, "Simulating", total=len(refs.addresses), unit="references"):
         for start in range(0, len(refs.addresses), feed):
             part = [None if array is None else array[start : start + feed] for array in refs]
             for simulator in simulators:
                 simulator.feed(*part)  # type: ignore[arg-type]
             progress.advance(len(part[0]))  # type: ignore[arg-type]
-    finally:
-        progress.finish()
 
 
 def _fed(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convolver._native.simulator import Counts
 from convolver._native.trace_decoder import WINDOW
 from convolver.errors import SimulationError, UsageError
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.group import BlockSums
 from convolver.simulation.hit_rate_table import SimulatedRuns
@@ -99,8 +99,7 @@ def cores_of(traces: Sequence[Trace]) -> list[CoreThread]:
 
 def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: float, whole: int, progress: Progress) -> None:
     running = dict(enumerate(streams))
-    progress.start("Simulating cores in turn", float(whole) if whole else None, unit="references")
-    try:
+    with step(progress, "Simulating cores in turn", float(whole) if whole else None, unit="references"):
         while running:
             for core, stream in list(running.items()):
                 pieces = 0
@@ -112,8 +111,6 @@ def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: floa
                     pieces += 1
                 if not pieces:
                     del running[core]
-    finally:
-        progress.finish()
 
 
 def simulate_shared(

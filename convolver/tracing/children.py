@@ -24,7 +24,7 @@ from convolver._native import trace_decoder as native
 from convolver._native.freed_memory import give_back_memory
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError, TracerError
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
 from convolver.tracing.native_engine import check_objects, engine_options, engine_program
@@ -306,12 +306,8 @@ def trace_children(
     command = check_command(argv, scan=scan and plan.engine == "valgrind")
     with RunFolder() as folder:
         family = _Family(command, plan, FileNames(output, force), folder, scan)
-        progress.start(f"Tracing {Path(argv[0]).name} and its children")
-        try:
-            with stop_signals(family.stop):
-                status = family.run(progress)
-        finally:
-            progress.finish()
+        with step(progress, f"Tracing {Path(argv[0]).name} and its children"), stop_signals(family.stop):
+            status = family.run(progress)
         if family.problem is not None:
             raise family.problem
         if not family.started:

@@ -16,7 +16,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError, UsageError
 from convolver.foreign_text import polars_source, readable
 from convolver.heavy import pl
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.schema import no_parquet, refused_on_abort
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.blocks import rebuild_blocks
@@ -244,19 +244,15 @@ def import_trace(path: str | Path, *, output: str | Path, format: str | None = N
     decoder.feed(beginning())
     events = importer.parse(path, sys.stdin if str(path) == "-" else None)
     writer = TraceWriter(output, meta)
-    progress.start(f"Importing {path.name}", unit="references")
-    try:
-        with writer.whole_or_none():
-            for data, count in _wire(events, wire):
-                decoder.feed(data)
-                if decoder.chunk_full:
-                    writer.put_recorded(decoder.take())
-                progress.advance(count)
-            decoder.feed(ending())
-            decoder.flush()
-            _finish(writer, decoder, wire.counters, meta)
-    finally:
-        progress.finish()
+    with step(progress, f"Importing {path.name}", unit="references"), writer.whole_or_none():
+        for data, count in _wire(events, wire):
+            decoder.feed(data)
+            if decoder.chunk_full:
+                writer.put_recorded(decoder.take())
+            progress.advance(count)
+        decoder.feed(ending())
+        decoder.flush()
+        _finish(writer, decoder, wire.counters, meta)
     return Trace.load(output)
 
 

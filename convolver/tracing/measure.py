@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from convolver.errors import NoiseWarning, TracerError
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.tracing.launch import inherited_environment, input_again
 from convolver.tracing.preflight import check_command
 
@@ -105,8 +105,7 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
     with :class:`NoiseWarning` where the runs differ by more than a quiet machine makes them.
     """
     argv = check_command(argv, scan=False)
-    progress.start(f"Running {os.path.basename(argv[0])} natively", total=runs)
-    try:
+    with step(progress, f"Running {os.path.basename(argv[0])} natively", total=runs):
         times = []
         for _ in range(runs):
             times.append(_once(argv))
@@ -114,8 +113,6 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
         end = time.monotonic() + _MORE_SECONDS
         while (found := _of(times, runs)).disturbed and len(times) < _MORE_TIMES * runs and time.monotonic() < end:
             times.append(_once(argv))
-    finally:
-        progress.finish()
     if found.disturbed:
         warnings.warn(
             f"The {len(times)} native runs took {min(found.processor_seconds):.3g} to {max(found.processor_seconds):.3g} s: "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from convolver._native.trace_decoder import Decoder, Unpacked
 from convolver.errors import FormatError, ProvenanceError, UsageError
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.tracing import format as cvt
 from convolver.tracing.assemble import assemble_signature
 from convolver.tracing.reader import Trace, read_chunks
@@ -146,20 +146,16 @@ def merge_traces(paths: Sequence[str | Path], *, output: str | Path, progress: P
         if chunk.kind != cvt.ADDRESSES:
             decoder.define(chunk.content(str(first.path)))
     writer = TraceWriter(output, meta)
-    progress.start("Merging", unit="bytes")
-    try:
-        with writer.whole_or_none():
-            _copy_definitions(first, writer)
-            decoder.record()
-            for data in _in_order([_Phase(trace, trace is first) for trace in traces]):
-                decoder.define(data)
-                if decoder.chunk_full:
-                    writer.put_recorded(decoder.take())
-                progress.advance(len(data))
-            decoder.flush()
-            _finish(writer, decoder, first, {**header, **meta})
-    finally:
-        progress.finish()
+    with step(progress, "Merging", unit="bytes"), writer.whole_or_none():
+        _copy_definitions(first, writer)
+        decoder.record()
+        for data in _in_order([_Phase(trace, trace is first) for trace in traces]):
+            decoder.define(data)
+            if decoder.chunk_full:
+                writer.put_recorded(decoder.take())
+            progress.advance(len(data))
+        decoder.flush()
+        _finish(writer, decoder, first, {**header, **meta})
     return Trace.load(output)
 
 

@@ -20,7 +20,7 @@ from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_json
 from convolver.heavy import pl
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.schema import check_header, missing_file
 from convolver.shapes import check_shape
 from convolver.signature.data_objects import HOW_TO, DataObjects
@@ -216,12 +216,9 @@ class Trace:
             _ = self.signature
 
     def _decode(self, decoder: Decoder, progress: Progress = SILENT, label: str = "Reading the trace") -> None:
-        progress.start(label, total=float(self.path.stat().st_size), unit="bytes")
-        try:
+        with step(progress, label, total=float(self.path.stat().st_size), unit="bytes"):
             for size in self._decoded(decoder, _DECODED | {cvt.EVENTS} if decoder.attributes else _DECODED):
                 progress.advance(size)
-        finally:
-            progress.finish()
 
     def _decoded(self, decoder: Decoder, kinds: frozenset[bytes]) -> Iterator[int]:
         """Decode chunk by chunk; yields the size of each after it was decoded."""

@@ -14,7 +14,7 @@ import msgspec
 
 from convolver.errors import ConvolverError
 from convolver.outputs import append_line, open_kept
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.validating.campaign import Condition, Job
 from convolver.validating.running import NativeRun, background_load, control_group, cpus_of, run_once
 from convolver.validating.runs_that_count import chosen_runs, undisturbed
@@ -100,8 +100,7 @@ def measure_all(
     here = [condition for condition in conditions if not condition.profile]
     possible = {job.key: [one for one in here if cpus_of(job, one, cpu)] for job in jobs}
     missing = sum(not runs.tried(job, one, number) for job in jobs for one in possible[job.key] for number in range(rounds))
-    progress.start("running natively", float(missing))
-    try:
+    with step(progress, "running natively", float(missing)):
         for number in range(rounds + repeated):
             for index, job in enumerate(jobs):
                 local = possible[job.key]
@@ -112,8 +111,6 @@ def measure_all(
                 if number < rounds:
                     progress.advance(float(len(local)), job.name)
         refused.update(visit(rounds * VISITS_A_ROUND))
-    finally:
-        progress.finish()
     return refused
 
 

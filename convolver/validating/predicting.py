@@ -18,7 +18,7 @@ from convolver.errors import ConvolverError
 from convolver.fanout import Journal, run_missing
 from convolver.heavy import pl
 from convolver.machine.profile import MachineProfile
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
@@ -169,8 +169,7 @@ def predict_all(predictor: Predictor, jobs: Sequence[Job], processes: int = 1, p
     Raises :class:`ConvolverError` when workers die again and again.
     """
     done = Journal(None, "")
-    progress.start("predicting", float(len(jobs)))
-    try:
+    with step(progress, "predicting", float(len(jobs))):
         if processes > 1:
             tasks = {number: (predictor, job) for number, job in enumerate(jobs)}
             run_missing(Predictor.of, tasks, done, jobs=processes, advance=lambda _: progress.advance(1.0))
@@ -178,8 +177,6 @@ def predict_all(predictor: Predictor, jobs: Sequence[Job], processes: int = 1, p
             for number, job in enumerate(jobs):
                 done.add(number, predictor.of(job))
                 progress.advance(1.0, job.name)
-    finally:
-        progress.finish()
     found: list[JobRows] = [done.done[number] for number in range(len(jobs))]
     return JobRows(
         [one for job in found for one in job.rows],

@@ -17,7 +17,7 @@ from convolver.errors import PredictionError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 from convolver.validating.bundling import write_bundle
 from convolver.validating.campaign import Campaign, Job
 from convolver.validating.campaign_machines import measured_elsewhere, profiles
@@ -88,15 +88,12 @@ class _Campaign:
 
     def trace(self, jobs: Sequence[Job]) -> None:
         """Make all traces that are missing."""
-        self.progress.start("tracing", float(sum(len(job_modes(self.campaign, job)) for job in jobs)))
-        try:
+        with step(self.progress, "tracing", float(sum(len(job_modes(self.campaign, job)) for job in jobs))):
             for job in jobs:
                 for mode in job_modes(self.campaign, job):
                     with suppress(Exception):  # tried again, and then reported, when it is predicted
                         trace_job(job, self.campaign, mode, self.folder / "traces")
                     self.progress.advance(1.0, job.name)
-        finally:
-            self.progress.finish()
 
     def machine(self, waited: float) -> dict[str, Any]:
         """Return what is said of the machine that this ran on, and how quiet it was."""

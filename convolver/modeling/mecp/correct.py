@@ -30,7 +30,7 @@ from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Observations
-from convolver.progress import SILENT, Progress
+from convolver.progress import SILENT, Progress, step
 
 Values = npt.NDArray[np.float64]
 
@@ -116,10 +116,10 @@ def trial(
     """Evolve one correction; cases 3 and 4 alternate between the term and the parameters, which stay within 20 % of their fit."""
     use = dict(parameters)
     rounds = 2 if case in (3, 4) else 1
-    for step in range(rounds):
-        found, remainder, axes, limits = _term(form, data, use, case, space, seed + 1000 * step, settings)
+    for turn in range(rounds):
+        found, remainder, axes, limits = _term(form, data, use, case, space, seed + 1000 * turn, settings)
         result = Corrected(case, space, form, dict(use), found, remainder, axes, limits)
-        if step + 1 < rounds:
+        if turn + 1 < rounds:
             use = _moved(form, data, parameters, result, seed)
     return result
 
@@ -215,16 +215,15 @@ def compare(
     held_out: list[Values] = []
     guessed: dict[Candidate | None, list[Values]] = {None: [], **{candidate: [] for candidate in candidates}}
     splits = list(inner_splits(data, parts, seed))
-    progress.start("Comparing corrections", len(splits) * len(candidates))
-    for train, held in splits:
-        parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
-        held_out.append(held.y)
-        guessed[None].append(np.broadcast_to(form(held.x, parameters), held.y.shape))
-        for case, space in candidates:
-            made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
-            guessed[case, space].append(ensemble(made, held.x))
-            progress.advance(1)
-    progress.finish()
+    with step(progress, "Comparing corrections", len(splits) * len(candidates)):
+        for train, held in splits:
+            parameters = form.fit(train, loss=loss, starts=8, quiet=True).parameters
+            held_out.append(held.y)
+            guessed[None].append(np.broadcast_to(form(held.x, parameters), held.y.shape))
+            for case, space in candidates:
+                made = [trial(form, train, parameters, case=case, space=space, seed=s, settings=settings) for s in range(trials)]
+                guessed[case, space].append(ensemble(made, held.x))
+                progress.advance(1)
     points = np.array([len(held) for held in held_out], dtype=np.float64)
     squares = {one: np.array(list(map(_squares, guesses, held_out))) for one, guesses in guessed.items()}
     measured = np.concatenate(held_out[:parts])
@@ -302,11 +301,10 @@ def fit_mecp(
         quality = {**base.quality, **quality, "corrected": 0}
         return msgspec.structs.replace(base, kind="mecp", quality=quality, left_out=left_out, notes=notes)
     made = []
-    progress.start("Evolving terms", trials)
-    for number in range(trials):
-        made.append(trial(form, data, fit.parameters, case=best[0], space=best[1], seed=seed + number, settings=settings))
-        progress.advance(1)
-    progress.finish()
+    with step(progress, "Evolving terms", trials):
+        for number in range(trials):
+            made.append(trial(form, data, fit.parameters, case=best[0], space=best[1], seed=seed + number, settings=settings))
+            progress.advance(1)
     quality |= {"corrected": 1, "case": best[0], "space": best[1], "base_rmse": fit.rmse}
     members = tuple(one.text() for one in made)
     return msgspec.structs.replace(base, kind="mecp", members=members, quality={**base.quality, **quality}, left_out=left_out)
