@@ -201,10 +201,22 @@ def save_table(table: pl.DataFrame, header: Mapping[str, Any], path: str | Path)
 
 
 class TableArtifact:
-    """What every table artifact shares: a polars table and its header, from which id and inputs are read."""
+    """What every table artifact shares: a polars table and its header, from which id and inputs are read; a kind states its
+    ``schema``."""
 
+    schema: ClassVar[str]
     table: pl.DataFrame
     header: dict[str, Any]
+
+    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
+        """Take a checked table and its complete header; a kind's ``make`` computes the header."""
+        self.table = table
+        self.header = dict(header)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read and verify a file; raises :class:`FormatError` when it is damaged or something else."""
+        return cls(*load_table(path, cls.schema))
 
     @property
     def id(self) -> str:

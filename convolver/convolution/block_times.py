@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from convolver.convolution.system_time import SystemTime, ratio_with_system, wit
 from convolver.convolution.uncertainty import Drawn, interval_ends
 from convolver.errors import SchemaError
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, load_table, table_header
+from convolver.schema import TableArtifact, table_header
 
 SCHEMA = "convolver.block_times"
 TEXT = ("machine", "module", "function", "file", "data_set_location")
@@ -96,11 +95,12 @@ class BlockTimes(TableArtifact):
     describes its columns.
     """
 
+    schema = SCHEMA
+
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a checked table and its complete header; :meth:`make` computes the header."""
         _check(table)
-        self.table = table
-        self.header = dict(header)
+        super().__init__(table, header)
 
     @classmethod
     def make(cls, table: pl.DataFrame, *, inputs: Mapping[str, Any], **extra: Any) -> BlockTimes:
@@ -198,11 +198,6 @@ class BlockTimes(TableArtifact):
     def extrapolated_share(self) -> float:
         """Share of the memory accesses that were costed with the rate of other blocks, 0..1."""
         return float(self.header["extrapolated_share"])
-
-    @classmethod
-    def load(cls, path: str | Path) -> BlockTimes:
-        """Read and verify a ``.times.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
 
     @property
     def limits(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from convolver.fanout import Journal, run_missing
 from convolver.heavy import pl
 from convolver.mpi.network import Network, what_if
 from convolver.progress import SILENT, Progress, step
-from convolver.schema import TableArtifact, canonical, load_table, table_header
+from convolver.schema import TableArtifact, canonical, table_header
 
 if TYPE_CHECKING:
     from convolver.mpi.network_replay import Replayer
@@ -100,22 +100,15 @@ def plan_of(given: Mapping[str, str | None], points: int, seed: int, design: str
     return SweepPlan(ranges, points, seed, "random" if design == "random" else "lhs")
 
 
-@dataclass(frozen=True)
 class NetworkSweep(TableArtifact):
     """The artifact of a sweep: ``table`` has one row a point, with its parameters and the seconds of its replay."""
 
-    table: pl.DataFrame
-    header: dict[str, Any]
+    schema = SCHEMA
 
     @classmethod
     def make(cls, table: pl.DataFrame, plan: SweepPlan, trace: Path) -> Self:
         """Return the artifact of the rows of a plan."""
         return cls(table, table_header(SCHEMA, table, {"events": trace.name}, {"sweep": asdict(plan)}))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read and verify a file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
 
     def summary(self) -> dict[str, Any]:
         """Return the number of points, the ranges that they were drawn from and the fastest and slowest replay."""

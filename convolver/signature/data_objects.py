@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from convolver._native.enums import enum_names
 from convolver.errors import SchemaError
 from convolver.foreign_text import visible
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, load_table, table_header
+from convolver.schema import TableArtifact, table_header
 
 SCHEMA = "convolver.data_objects"
 KINDS = ("unknown", *enum_names("cv_wire_object_kind", "CV_WIRE_"))
@@ -42,14 +41,15 @@ class DataObjects(TableArtifact):
     ``objects`` describes the data objects; row ``object`` of the table is its index.
     """
 
+    schema = SCHEMA
+
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
         types = {"object": pl.UInt32, "block": pl.UInt32, **dict.fromkeys(COUNTS, pl.UInt64), "memops": pl.Float64}
         for name, dtype in types.items():
             if table.schema.get(name) != dtype:
                 raise SchemaError(f"A table of data objects needs a column '{name}' of type {dtype}.")
-        self.table = table
-        self.header = dict(header)
+        super().__init__(table, header)
 
     @classmethod
     def make(
@@ -57,11 +57,6 @@ class DataObjects(TableArtifact):
     ) -> DataObjects:
         """Return the artifact of a table; ``memops``: the program's executed references."""
         return cls(table, table_header(SCHEMA, table, inputs, {"objects": [dict(one) for one in objects], "memops": memops}))
-
-    @classmethod
-    def load(cls, path: str | Path) -> DataObjects:
-        """Read and verify an ``.objects.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
 
     @property
     def objects(self) -> list[dict[str, Any]]:

@@ -32,6 +32,8 @@ class Signature(TableArtifact):
     Columns: :func:`convolver.signature.block_columns.block_schema`. Immutable: two signatures with one id are equal.
     """
 
+    schema = SCHEMA
+
     def __init__(self, table: pl.DataFrame, *, inputs: Mapping[str, Any] | None = None, **extra: Any) -> None:
         """Check ``table`` (raises :class:`SchemaError`) and take it; ``extra`` are header fields (see :data:`DEFAULTS`)."""
         self.table = conform(table)
@@ -53,7 +55,7 @@ class Signature(TableArtifact):
     @classmethod
     def load(cls, path: str | Path) -> Signature:
         """Read and verify a ``.sig.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        table, header = load_table(path, SCHEMA)
+        table, header = load_table(path, cls.schema)
         known = ("schema", "version", "id", "inputs", "totals")
         result = cls(table, inputs=header["inputs"], **{k: v for k, v in header.items() if k not in known})
         # The file's own header is kept: it was just verified, and fields that a later version adds are not lost.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from convolver.errors import ProvenanceError, SchemaError, UsageError
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, load_table, table_header
+from convolver.schema import TableArtifact, table_header
 
 SCHEMA = "convolver.hit_rates"
 COUNTS = ("accesses", "hits", "misses", "write_backs")
@@ -69,11 +68,12 @@ class HitRates(TableArtifact):
     all was simulated, null where it is not known. What bursts lack is not in it: the lines that were there before them.
     """
 
+    schema = SCHEMA
+
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a checked table and its complete header; :meth:`make` computes the header."""
         _check_columns(table)
-        self.table = table
-        self.header = dict(header)
+        super().__init__(table, header)
 
     @classmethod
     def make(
@@ -128,11 +128,6 @@ class HitRates(TableArtifact):
     def references(self) -> int:
         """References that were simulated; one that straddles a line is still one."""
         return int(self.header["references"])
-
-    @classmethod
-    def load(cls, path: str | Path) -> HitRates:
-        """Read and verify a ``.hits.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
 
     def levels(self, machine: str) -> list[str]:
         """Names of a machine's levels, nearest first; raises :class:`UsageError` when it was not simulated."""

@@ -6,16 +6,15 @@ import hashlib
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from convolver.errors import UsageError
 from convolver.fanout import Journal, run_missing
 from convolver.heavy import pl
 from convolver.outputs import save_bytes
 from convolver.progress import SILENT, Progress, step
-from convolver.schema import TableArtifact, canonical, load_table, table_header
+from convolver.schema import TableArtifact, canonical, table_header
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.one_pass import simulate
 from convolver.simulation.targets import MachineLike, Target, targets
@@ -24,17 +23,10 @@ SCHEMA = "convolver.many_hit_rates"
 SUFFIX = ".cvt"
 
 
-@dataclass(frozen=True)
 class ManyHitRates(TableArtifact):
     """Hit rates of several traces in one table; its first column is the name of the trace."""
 
-    table: pl.DataFrame
-    header: dict[str, Any]
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read and verify a file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
+    schema = SCHEMA
 
     def summary(self) -> dict[str, Any]:
         """Return the references of each trace and the sums over all traces per machine and level."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from convolver.errors import SchemaError
 from convolver.foreign_text import visible
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, load_table, table_header
+from convolver.schema import TableArtifact, table_header
 from convolver.signature.data_objects import described
 from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
 
@@ -26,14 +25,15 @@ class ObjectHits(TableArtifact):
     write-back is charged to the object whose reference pushed the line out.
     """
 
+    schema = SCHEMA
+
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
         types = {"object": pl.UInt32, "block": pl.UInt32, "machine": pl.String, "level": pl.String}
         for name, dtype in {**types, **dict.fromkeys(COUNTS, pl.UInt64)}.items():
             if table.schema.get(name) != dtype:
                 raise SchemaError(f"A table of hits by data object needs a column '{name}' of type {dtype}.")
-        self.table = table
-        self.header = dict(header)
+        super().__init__(table, header)
 
     @classmethod
     def make(cls, table: pl.DataFrame, objects: Sequence[Mapping[str, Any]], rates: HitRates) -> ObjectHits:
@@ -41,11 +41,6 @@ class ObjectHits(TableArtifact):
         extra = {name: rates.header[name] for name in ("machines", "sampling")}
         extra |= {"objects": [dict(one) for one in objects]}
         return cls(table, table_header(SCHEMA, table, rates.inputs, extra))
-
-    @classmethod
-    def load(cls, path: str | Path) -> ObjectHits:
-        """Read and verify an ``.object-hits.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        return cls(*load_table(path, SCHEMA))
 
     @property
     def objects(self) -> list[dict[str, Any]]:

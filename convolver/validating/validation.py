@@ -8,7 +8,7 @@ from typing import Any
 
 from convolver.errors import PredictionError
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, load_table, save_document, table_header
+from convolver.schema import TableArtifact, save_document, table_header
 from convolver.shapes import unlike
 from convolver.validating.statistics import ratios, summarize
 
@@ -45,10 +45,7 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 class Validation(TableArtifact):
     """What a campaign found. ``header`` holds the machine, the conditions and what was left out, with reasons."""
 
-    def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
-        """Take a table and its complete header; :meth:`make` computes the header."""
-        self.table = table
-        self.header = dict(header)
+    schema = SCHEMA
 
     @classmethod
     def make(cls, rows: Sequence[Mapping[str, Any]], *, inputs: Mapping[str, Any], **extra: Any) -> Validation:
@@ -65,9 +62,9 @@ class Validation(TableArtifact):
     @classmethod
     def load(cls, path: str | Path) -> Validation:
         """Read and verify a ``.validation.parquet`` file; raises :class:`FormatError` when it is damaged or something else."""
-        table, header = load_table(path, SCHEMA)
+        found = super().load(path)
         for name, dtype in _columns().items():
-            column = table[name] if name in table.columns else None
+            column = found.table[name] if name in found.table.columns else None
             if column is None or column.dtype != dtype:
                 raise unlike(str(path), SCHEMA, f"its column '{name}' is missing or is not {dtype}")
             least = _LEAST if name.endswith(("_seconds", "_ratio")) else -_MOST
@@ -76,7 +73,7 @@ class Validation(TableArtifact):
                 name in _ALWAYS and (column.null_count() or (name.endswith("_seconds") and not (column > 0).all()))
             ):
                 raise unlike(str(path), SCHEMA, f"its column '{name}' lacks values or has impossible ones")
-        return cls(table, header)
+        return found
 
     @property
     def base(self) -> str:
