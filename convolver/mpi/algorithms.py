@@ -15,7 +15,7 @@ import numpy as np
 
 from convolver._native.replay_core import COLUMNS
 from convolver.errors import UsageError
-from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync, make_events
+from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync, columns_of, make_events
 
 Step = tuple[int | None, int, int | None, int]
 Schedule = Callable[[int, int, int, int], list[Step]]
@@ -216,8 +216,7 @@ def expand(events: Events, choice: dict[Op, str] | None = None) -> Events:
             else:
                 rows.append(all_rows[record])
         first.append(len(rows))
-    columns = {name: np.array(column, dtype) for (name, dtype), column in zip(COLUMNS.items(), _columns(rows), strict=True)}
-    return make_events(events.name, np.array(first, np.int64), columns, events.communicators(), events.notes)
+    return make_events(events.name, np.array(first, np.int64), columns_of(rows), events.communicators(), events.notes)
 
 
 def parse_choice(text: str) -> dict[Op, str]:
@@ -229,10 +228,6 @@ def parse_choice(text: str) -> dict[Op, str]:
             raise UsageError(f"'{entry}' is no OPERATION=ALGORITHM; the algorithms are {', '.join(ALGORITHMS)}.")
         choice[Op[name.strip().upper()]] = algorithm.strip()
     return choice
-
-
-def _columns(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
 
 
 def _messages(

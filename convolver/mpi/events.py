@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
@@ -186,6 +186,12 @@ def make_events(
     return Events(name, first, dict(columns), np.array(ids, np.int32), bounds, members, dict(notes or {}))
 
 
+def columns_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of records; raises :class:`OverflowError` or :class:`ValueError` for what does not fit into one."""
+    transposed = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
+    return {name: np.array(values, dtype) for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)}
+
+
 class EventsBuilder:
     """Makes events record by record; communicator :data:`WORLD` holds all tasks."""
 
@@ -237,10 +243,8 @@ class EventsBuilder:
     def build(self) -> Events:
         """Return the events; raises :class:`FormatError` for numbers beyond those of MPI."""
         first = np.cumsum([0, *map(len, self._rows)], dtype=np.int64)
-        rows = [row for rank in self._rows for row in rank]
-        transposed = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
         try:
-            columns = {name: np.array(values, dtype) for (name, dtype), values in zip(COLUMNS.items(), transposed, strict=True)}
+            columns = columns_of([row for rank in self._rows for row in rank])
         except (OverflowError, ValueError) as error:
             raise FormatError(f"An event of {self.name} has a number that no MPI program can have: {error}.") from error
         return make_events(self.name, first, columns, self._communicators)

@@ -8,25 +8,7 @@ from typing import Any
 from convolver.errors import FormatError, ToolNotFoundError
 from convolver.mpi.events import IMMEDIATE, WORLD, EventKind, Events, EventsBuilder, Op, Sync
 
-_OPS = {
-    "BARRIER": Op.BARRIER,
-    "BCAST": Op.BCAST,
-    "GATHER": Op.GATHER,
-    "GATHERV": Op.GATHERV,
-    "SCATTER": Op.SCATTER,
-    "SCATTERV": Op.SCATTERV,
-    "ALLGATHER": Op.ALLGATHER,
-    "ALLGATHERV": Op.ALLGATHERV,
-    "ALLTOALL": Op.ALLTOALL,
-    "ALLTOALLV": Op.ALLTOALLV,
-    "ALLTOALLW": Op.ALLTOALLW,
-    "ALLREDUCE": Op.ALLREDUCE,
-    "REDUCE": Op.REDUCE,
-    "REDUCE_SCATTER": Op.REDUCE_SCATTER,
-    "REDUCE_SCATTER_BLOCK": Op.REDUCE_SCATTER_BLOCK,
-    "SCAN": Op.SCAN,
-    "EXSCAN": Op.SCAN,
-}
+_OPS = {**Op.__members__, "EXSCAN": Op.SCAN}
 
 
 class _Rank:
