@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "check": "Check a program's time on a pinned machine, for CI.",
         "validate": "Compare predicted with measured times of many programs.",
         "doctor": "Check what is installed; say how to get what is missing.",
+        "completion": "Let a shell complete verbs, options and machines.",
     },
     "Machines": {
         "probe": "Measure this machine and write its profile.",
@@ -69,15 +70,11 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Models": {
         "model": "Fit, apply and show statistical models.",
+        "instrument": "Translate CALL's pragmas of a C source into calls.",
     },
 }
 """The groups of ``convolver --help``: modules of this package that hold a verb (each has ``register(app)``), and their words."""
-HIDDEN = {
-    "instrument": "Translate CALL's pragmas of a C source into calls.",
-    "completion": "Let a shell complete verbs, options and machines.",
-}
-"""Verbs that ``convolver --help`` leaves out."""
-VERBS = {verb: words for group in (*GROUPS.values(), HIDDEN) for verb, words in group.items()}
+VERBS = {verb: words for group in GROUPS.values() for verb, words in group.items()}
 
 
 def _named(module: str) -> str:
@@ -130,6 +127,7 @@ app = typer.Typer(
     help="How fast will this program run on that machine?\n\n"
     "Profile a machine (probe), record a program (trace), simulate its caches (simulate), predict its time (predict).",
     no_args_is_help=True,
+    add_completion=False,  # the verb `completion` does it
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -149,6 +147,14 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+def _answer_shells() -> None:
+    """Know the shells where one asks what completes a line."""
+    if "_CONVOLVER_COMPLETE" in os.environ:
+        from typer.completion import completion_init
+
+        completion_init()
 
 
 def _say(message: str) -> None:
@@ -226,6 +232,7 @@ def main() -> None:
             signal.signal(number, _stop)
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", ConvolverWarning)
+    _answer_shells()
     try:
         app()
     except (SystemExit, KeyboardInterrupt):
