@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Force, Json, existing, new_file, new_folder, print_json, wrote
+from convolver.cli.common import Force, Json, existing, machine_names, new_file, new_folder, print_json, wrote
 from convolver.errors import UsageError
 from convolver.outputs import save_text
 from convolver.reporting.console import out
@@ -38,8 +38,8 @@ SUFFIX = ".bundle.zip"
 def bundle_command(
     source: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace, or with --unpack a bundle.")],
     machines: Annotated[
-        str | None,
-        typer.Option("--machines", "-m", help="Machines, comma-separated, the base first.", autocompletion=completing.machines),
+        list[str] | None,
+        typer.Option("--machines", "-m", help="Machines at commas, the base first.", autocompletion=completing.machine_lists),
     ] = None,
     redact: Annotated[bool, typer.Option("--redact", help="Leave out what identifies you and predictions do not need.")] = False,
     unpack: Annotated[Path | None, typer.Option("--unpack", help="Write the files of a bundle into this folder.")] = None,
@@ -60,7 +60,7 @@ def bundle_command(
         for path in packed.unpack(unpack):
             wrote(path)
     else:
-        names = [name.strip() for name in (machines or "").split(",") if name.strip()]
+        names = machine_names(machines or [])
         if not names:
             raise UsageError("No machine is given; name those that the prediction is for with --machines, the base first.")
         stem = source.name.removesuffix(".cvt")

@@ -21,6 +21,7 @@ from convolver.cli.common import (
     Plot,
     State,
     existing,
+    machine_names,
     new_file,
     pinning,
     printed,
@@ -52,8 +53,8 @@ Examples:
 def choose_command(
     trace: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program.")],
     machines: Annotated[
-        str,
-        typer.Option("--machines", "-m", help="Machines to rank, comma-separated.", autocompletion=completing.machines),
+        list[str],
+        typer.Option("--machines", "-m", help="Machines to rank, at commas.", autocompletion=completing.machine_lists),
     ],
     prices: Annotated[Path | None, typer.Option("--prices", help="CSV with machine,price_per_hour: adds costs of a run.")] = None,
     base: Annotated[str | None, BASE] = None,
@@ -73,7 +74,7 @@ def choose_command(
     from convolver.reporting.choice_chart import chart, conclusion
     from convolver.reporting.limiters import sentence, threads_sentence
 
-    names = [name.strip() for name in machines.split(",") if name.strip()]
+    names = machine_names(machines)
     if len(names) < 2:
         raise UsageError("One machine is no choice; give several with --machines, separated by commas.")
     if (base is None) != (measured is None):

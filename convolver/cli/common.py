@@ -51,6 +51,11 @@ Children = Annotated[
 Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed scheduler to run on.")]
 
 
+def machine_names(given: Iterable[str]) -> list[str]:
+    """Return the names in the values of --machines, each a name or several at commas."""
+    return [name.strip() for words in given for name in words.split(",") if name.strip()]
+
+
 def pinning(word: str | None) -> str | None:
     """Return the word of --pin; raises :class:`UsageError` for one that says no pinning."""
     from convolver._native.thread_replay import PINNINGS

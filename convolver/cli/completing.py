@@ -14,6 +14,12 @@ def machines(incomplete: str) -> list[str]:
     return _beginning([HOST, *(entry.name for entry in list_machines())], incomplete)
 
 
+def machine_lists(incomplete: str) -> list[str]:
+    """Return lists of machines at commas, each with one more name."""
+    listed, comma, last = incomplete.rpartition(",")
+    return [f"{listed}{comma}{name}" for name in machines(last)]
+
+
 def views(incomplete: str) -> list[str]:
     """Return the pictures of ``convolver plot``."""
     from convolver.plotting.views import VIEWS

@@ -34,6 +34,7 @@ def _bash(line: str) -> list[str]:
         ("convolver sim", ["simulate"]),
         ("convolver plot ro", ["roofline"]),
         ("convolver simulate x.cvt -m server-h", ["server-hbm"]),
+        ("convolver choose x.cvt -m host,server-h", ["host,server-hbm"]),
         ("convolver machine sh", ["show"]),
         ("convolver diff --to", ["--top"]),
     ],

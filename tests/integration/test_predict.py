@@ -241,10 +241,9 @@ def test_a_choice_takes_machines_alone_and_holds_their_moment(run):
     machines = "cloud-epyc-milan,cloud-epyc-7r13"
     chosen = {one["machine"]: one for one in json.loads(run("choose", "cg.cvt", "-m", machines, "--json", code=0).stdout)}
     assert set(chosen) == {"cloud-epyc-milan@alone", "cloud-epyc-7r13"}, "derived machines are as they usually are"
-    pair = "cloud-epyc-milan,cloud-server"
+    pair = ["-m", "cloud-epyc-milan", "-m", "cloud-server"]
     probed = {
-        one["machine"]: one
-        for one in json.loads(run("choose", "cg.cvt", "-m", pair, "--state", "probed", "--json", code=0).stdout)
+        one["machine"]: one for one in json.loads(run("choose", "cg.cvt", *pair, "--state", "probed", "--json", code=0).stdout)
     }
     low, high = chosen["cloud-epyc-milan@alone"]["interval"]
     assert low <= probed["cloud-epyc-milan"]["seconds"] <= high
