@@ -226,7 +226,7 @@ def import_trace(path: str | Path, *, output: str | Path, format: str | None = N
     """Convert a recording of another tool into a trace file and return it; ``-`` reads standard input.
 
     The file is read as a stream; memory grows with the number of different instructions only. Raises :class:`UsageError` for an
-    unknown format and :class:`FormatError` for a file that is not of it.
+    unknown format and :class:`FormatError` for a file that is not of it, or holds nothing.
     """
     path = Path(path)
     name = format or guess_format(path)
@@ -243,13 +243,16 @@ def import_trace(path: str | Path, *, output: str | Path, format: str | None = N
     decoder.record()
     decoder.feed(beginning())
     events = importer.parse(path, sys.stdin if str(path) == "-" else None)
-    writer = TraceWriter(output, meta)
+    writer, references = TraceWriter(output, meta), 0
     with step(progress, f"Importing {path.name}", unit="references"), writer.whole_or_none():
         for data, count in _wire(events, wire):
             decoder.feed(data)
             if decoder.chunk_full:
                 writer.put_recorded(decoder.take())
             progress.advance(count)
+            references += count
+        if not references:
+            raise FormatError(f"{path} holds no reference of the format {name}; nothing was written.")
         decoder.feed(ending())
         decoder.flush()
         _finish(writer, decoder, wire.counters, meta)

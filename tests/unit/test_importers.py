@@ -84,7 +84,7 @@ references = st.tuples(st.integers(0, 2**48), st.sampled_from([1, 4, 8, 64]), st
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=st.lists(references, max_size=60))
+@given(rows=st.lists(references, min_size=1, max_size=60))
 def test_parquet_gives_back_every_reference(tmp_path, rows):
     names = {"address": pl.UInt64, "size": pl.UInt16, "write": pl.Boolean, "pc": pl.UInt64, "thread": pl.UInt32}
     pl.DataFrame(rows, schema=names, orient="row").write_parquet(tmp_path / "a.parquet")
@@ -168,3 +168,12 @@ def test_numbers_out_of_range_are_refused(tmp_path, name, text):
     else:
         assert name == "drmemtrace"  # a line that is none of its records is passed over
         trace.verify()
+
+
+@pytest.mark.parametrize(("name", "text"), [("lackey", "==1== no such program\n"), ("din", ""), ("csv", "address\n")])
+def test_a_recording_of_nothing_is_refused(tmp_path, name, text):
+    path = tmp_path / "r"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=f"holds no reference of the format {name}"):
+        import_trace(path, output=tmp_path / "a.cvt", format=name)
+    assert list(tmp_path.iterdir()) == [path]
