@@ -81,13 +81,20 @@ class CpuRatio(DocumentArtifact):
 def ratio_interval(base: BlockTimes, target: BlockTimes) -> list[float] | None:
     """Return the ends of the ratio's 90 % interval from draws of both times that belong together; None without draws.
 
-    What both machines' predictions have wrong in common cancels, as in the ratio itself.
+    What both machines' predictions have wrong in common cancels, as in the ratio itself. Raises :class:`PredictionError` when the
+    target needs no time at all.
     """
+    _check_time(target)
     if base.draws is None or target.draws is None:
         return None
     whole = base.seconds / target.seconds
     low, high = interval_ends(base.draws / target.draws)
     return [min(float(low), whole), max(float(high), whole)]
+
+
+def _check_time(target: BlockTimes) -> None:
+    if not target.seconds > 0:
+        raise PredictionError(f"The program needs no time on '{target.machine}', so there is no ratio; trace one that does work.")
 
 
 def _ends(base: NDArray[np.float64], target: NDArray[np.float64]) -> tuple[float, float]:
@@ -129,8 +136,7 @@ def cpu_ratio(base: BlockTimes, target: BlockTimes) -> CpuRatio:
         raise ProvenanceError("The two tables of block times use different overlap rules; convolve both with the same.")
     if base.header.get("method") != target.header.get("method"):
         raise ProvenanceError("The two tables of block times come from different methods; convolve both with the same.")
-    if not target.seconds > 0:
-        raise PredictionError(f"The program needs no time on '{target.machine}', so there is no ratio; trace one that does work.")
+    _check_time(target)
     joined = base.table.select(*WHERE, base_seconds="seconds").join(
         target.table.select("block", target_seconds="seconds"), on="block", how="left", maintain_order="left"
     )

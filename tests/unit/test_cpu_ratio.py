@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
+from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio, ratio_interval
 from convolver.errors import PredictionError, ProvenanceError
 from tests.synthetic import convolved, hit_rates, loads, machine, signature
 from tests.unit.test_rate_model import KNOWN
@@ -44,6 +44,8 @@ def test_a_program_that_needs_no_time_has_no_ratio():
     empty = convolved(signature(), hit_rates([], M), M)
     with pytest.raises(PredictionError, match="no ratio"):
         cpu_ratio(empty, empty)
+    with pytest.raises(PredictionError, match="no ratio"):
+        ratio_interval(empty, empty)  # as what-if and choose ask for it
 
 
 def test_contributions_add_up_to_what_the_ratio_is_above_one():
