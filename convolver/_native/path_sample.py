@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from convolver._native._core import ffi, lib
 from convolver._native.branch_predictor import Branches
 from convolver._native.core_walk import Core
-from convolver._native.layouts import copied, layout
+from convolver._native.layouts import copied, layout, pointer
 from convolver._native.path_builder import Paths
 from convolver._native.status import check, owned
 from convolver._native.trace_decoder import Decoder, column
@@ -57,16 +57,22 @@ class PathSample:
     def windows(self) -> NDArray[Any]:
         """Return what is known of each window (:data:`ABOUT`): those chosen at random by time, then the rare ones."""
         windows = np.zeros(len(self), dtype=ABOUT)
-        pointer = ffi.cast("cv_sample_window *", windows.__array_interface__["data"][0])
+        first = pointer(windows, "cv_sample_window *")
         for number in range(len(windows)):
-            lib.cv_path_sample_window(self.handle, number, pointer + number)
+            lib.cv_path_sample_window(self.handle, number, first + number)
         return windows
 
     def visits(self, window: int) -> NDArray[np.uint32]:
         """Return the segments whose visits a window counts."""
-        pointer = ffi.new("const uint32_t **")
-        count = lib.cv_path_sample_visits(self.handle, window, pointer)
-        return copied(pointer[0], count, np.dtype(np.uint32))
+        segments = ffi.new("const uint32_t **")
+        count = lib.cv_path_sample_visits(self.handle, window, segments)
+        return copied(segments[0], count, np.dtype(np.uint32))
+
+    def showing(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which windows count visits of segments that are wanted; ``wanted``: one a segment."""
+        given, shows = np.ascontiguousarray(wanted, dtype=np.uint8), np.zeros(len(self), dtype=np.uint8)
+        lib.cv_path_sample_showing(self.handle, pointer(given, "uint8_t *"), pointer(shows, "uint8_t *"))
+        return shows.astype(np.bool_)
 
 
 class SampleWalk:
@@ -87,8 +93,7 @@ class SampleWalk:
     def walk(self, windows: NDArray[np.uint32]) -> None:
         """Walk these windows."""
         numbers = np.ascontiguousarray(windows, dtype=np.uint32)
-        pointer = ffi.cast("uint32_t *", numbers.__array_interface__["data"][0])
-        check(lib.cv_sample_walk_windows(self.handle, pointer, len(numbers)), "Walking windows of a path")
+        check(lib.cv_sample_walk_windows(self.handle, pointer(numbers, "uint32_t *"), len(numbers)), "Walking windows of a path")
 
     @property
     def causes(self) -> NDArray[np.uint64]:

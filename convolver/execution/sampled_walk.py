@@ -155,7 +155,8 @@ def _rare_windows(
         return np.zeros(0, dtype=np.uint32)
     seen = np.zeros(len(rare))
     windows: list[int] = []
-    for window in np.random.default_rng(1978).permutation(left).tolist():
+    order = np.random.default_rng(1978).permutation(left)
+    for window in order[sample.showing(wanted[segment_blocks])[order]].tolist():
         blocks = segment_blocks[sample.visits(window)]
         here = blocks[wanted[blocks]]
         if (seen[here] < ENOUGH).any():

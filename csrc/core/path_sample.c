@@ -360,6 +360,16 @@ size_t cv_path_sample_visits(const cv_path_sample *s, size_t number, const uint3
     return w->visits - w->warm_visits;
 }
 
+void cv_path_sample_showing(const cv_path_sample *s, const uint8_t *wanted, uint8_t *shows)
+{
+    for (size_t number = 0; number < cv_path_sample_count(s); number++) {
+        const window *const w = window_of(s, number);
+        shows[number] = 0;
+        for (uint32_t i = w->warm_visits; i < w->visits && !shows[number]; i++)
+            shows[number] = wanted[w->segments[i]];
+    }
+}
+
 /* ---- walks ---- */
 
 struct cv_sample_walk {

@@ -54,6 +54,8 @@ size_t cv_path_sample_count(const cv_path_sample *sample);       /* windows: fir
 void cv_path_sample_window(const cv_path_sample *sample, size_t window, cv_sample_window *about);
 /* The visits of one window that count; returns their number. */
 size_t cv_path_sample_visits(const cv_path_sample *sample, size_t window, const uint32_t **segments);
+/* Which windows count a visit of a segment that is wanted? One byte a segment, and one a window: 1 or 0. */
+void cv_path_sample_showing(const cv_path_sample *sample, const uint8_t *wanted, uint8_t *shows);
 
 /* What windows show of blocks: in `window` the walk of the executions took so many cycles. An execution is that of one instruction.
  * `surplus`: cycles on the way of the lines that they brought out of order, beyond what their shares of all references would bring. Blocks

@@ -81,7 +81,9 @@ def test_code_that_ran_once_is_in_some_window(at, most):
     visits = [COMMON] * 900
     visits.insert(at, RARE)
     sample, _ = gathered(visits, SamplePlan(5 * LENGTH, 2 * LENGTH, most, 1))
-    assert any(RARE in sample.visits(window) for window in range(len(sample)))
+    shows = sample.showing(np.array([segment == RARE for segment in (COMMON, RARE)]))
+    assert shows.tolist() == [RARE in sample.visits(window) for window in range(len(sample))]
+    assert shows.any()
     assert len(sample) <= 2 * (most + 1)
 
 
