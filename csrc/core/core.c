@@ -91,16 +91,20 @@ static int register_files(cv_core *c)
 {
     const uint32_t sizes[FILES] = {c->params.integer_registers, c->params.vector_registers, c->params.flag_registers};
     for (int i = 0; i < FILES; i++)
-        if (sizes[i] && !queue_new(&c->files[i], sizes[i]))
+        if (sizes[i] && !queue_new(&c->buffers[FIRST_FILE + i], sizes[i]))
             return 0;
+    for (size_t i = 0; i < c->ops; i++) /* of files that suffice nothing takes an entry */
+        for (int k = 0; k < FILES; k++)
+            c->op[i].flags &= sizes[k] ? UINT32_MAX : ~((uint32_t)CV_CORE_INTEGER_RESULT << k);
     return 1;
 }
 
 static int buffers(cv_core *c)
 {
     const cv_core_params *const p = &c->params;
-    return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) && queue_new(&c->loads, p->load_buffer) &&
-           queue_new(&c->stores, p->store_buffer) && queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
+    return queue_new(&c->fetch_queue, p->queue) && queue_new(&c->reorder, p->reorder_buffer) &&
+           queue_new(&c->buffers[LOAD_BUFFER], p->load_buffer) && queue_new(&c->buffers[STORE_BUFFER], p->store_buffer) &&
+           queue_new(&c->fills, p->fill_buffers) && scheduler_new(&c->waiting, p->scheduler) &&
            near_new(&c->targets, p->near_targets, p->target_ways) && near_new(&c->code, p->code_bytes / p->line_bytes, CODE_WAYS) &&
            near_new(&c->decoded, p->decoded_ops / DECODED_SLOTS, CODE_WAYS) && near_new(&c->pages, p->near_pages, PAGE_WAYS) &&
            register_files(c);
@@ -136,13 +140,13 @@ void cv_core_free(cv_core *c)
     /* clang-format off */
     void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->went, c->op, c->site_op, c->site_bytes,
                            c->site_store, c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
-                           c->reorder.entry, c->loads.entry, c->stores.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
+                           c->reorder.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
                            c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
-    for (int i = 0; i < FILES; i++)
-        free(c->files[i].entry);
+    for (int i = 0; i < BUFFERS; i++)
+        free(c->buffers[i].entry);
     free(c);
 }
 

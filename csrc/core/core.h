@@ -14,6 +14,8 @@
 #define LINES 1024  /* entries of the table of lines on their way */
 #define DELAYS 1024 /* delays of issue that may be hidden; those before are forgotten, which they are not */
 
+enum buffer { LOAD_BUFFER, STORE_BUFFER, FIRST_FILE, BUFFERS = FIRST_FILE + FILES };
+
 typedef struct {
     uint64_t line, asked, arrival;
     uint32_t level;
@@ -122,7 +124,7 @@ struct cv_core {
     uint32_t lines_missing; /* lines of code to wait for before the next instruction */
     int restarted;          /* nothing was fetched since a mispredicted branch */
     int64_t blamed;         /* operation that the next cycles belong to: a mispredicted branch; -1: none */
-    queue fetch_queue, reorder, loads, stores, fills, files[FILES]; /* of registers; without entries: they suffice */
+    queue fetch_queue, reorder, fills, buffers[BUFFERS]; /* files without entries suffice */
     scheduler waiting;
     forwarding forwards;
     port_calendar ports;

@@ -61,7 +61,7 @@ static inline line_origin line_arrival(cv_core *c, uint64_t address, uint64_t st
         return (line_origin){0, 0};
     const uint64_t room = queue_room(&c->fills), translated = start + way.walk;
     const uint64_t arrival = (room > translated ? room : translated) + way.latency;
-    queue_put(&c->fills, arrival, (blame){0, 0, 0});
+    queue_put_cycle(&c->fills, arrival);
     *e = (line_entry){line, start, arrival, way.level};
     return (line_origin){arrival, way.level};
 }
@@ -256,7 +256,8 @@ static inline void stores(cv_core *c, const cv_core_op *op, const cv_path *path,
         if (bytes > most)
             c->committed += 2;
         const uint64_t cached = commit(c, address, bytes, start > c->retired ? start : c->retired, alone);
-        queue_put(&c->stores, cached, cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);
+        queue_put(&c->buffers[STORE_BUFFER], cached,
+                  cached > c->retired + 2 ? (blame){c->issued, (uint32_t)(op - c->op), CV_CAUSE_L1} : c->late);
         forwarding_put(&c->forwards, address, bytes, start, cached, name);
     }
 }

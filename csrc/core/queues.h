@@ -35,12 +35,19 @@ static inline int queue_new(queue *q, uint32_t size)
 /* The cycle from which there is room for one more. */
 static inline uint64_t queue_room(const queue *q) { return q->entry[q->next].free_at; }
 
-static inline void queue_put(queue *q, uint64_t free_at, blame why)
+/* Another entry, of a buffer that is never to blame. */
+static inline void queue_put_cycle(queue *q, uint64_t free_at)
 {
     assert(q->next < q->size);
-    q->entry[q->next] = (queue_entry){free_at, why};
+    q->entry[q->next].free_at = free_at;
     if (++q->next == q->size)
         q->next = 0;
+}
+
+static inline void queue_put(queue *q, uint64_t free_at, blame why)
+{
+    q->entry[q->next].why = why;
+    queue_put_cycle(q, free_at);
 }
 
 #endif

@@ -12,9 +12,10 @@ static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
  * more would take longer than a window to fill the buffer. */
 static void fill_store_buffer(cv_core *c, uint64_t now)
 {
-    for (uint32_t i = 0; i < c->stores.size; i++)
-        queue_put(&c->stores, now + i, (blame){now, 0, CV_CAUSE_L1});
-    c->committed = 2 * (now + c->stores.size);
+    queue *const stores = &c->buffers[STORE_BUFFER];
+    for (uint32_t i = 0; i < stores->size; i++)
+        queue_put(stores, now + i, (blame){now, 0, CV_CAUSE_L1});
+    c->committed = 2 * (now + stores->size);
 }
 
 /* Time goes on after all that was: what buffers, ports and lines on their way hold of it is past and need not be cleared. */
@@ -169,10 +170,10 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 /* As soon as a queue has room; what frees its next entry is to blame. */
 static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->entry[q->next].why); }
 
-/* Does its result take a register of this file? */
-static int takes_register(const cv_core *c, const cv_core_op *op, int file)
+/* The buffers that an operation takes an entry of, a bit each. */
+static uint32_t buffers_of(const cv_core_op *op)
 {
-    return (op->flags & (uint32_t)CV_CORE_INTEGER_RESULT << file) && c->files[file].size;
+    return (op->flags & (CV_CORE_LOAD | CV_CORE_STORE)) | (op->flags / CV_CORE_INTEGER_RESULT % (1 << FILES)) << FIRST_FILE;
 }
 
 static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
@@ -197,20 +198,15 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
         charge_late(c, why, 1);
     }
     issue_into(c, &c->reorder, slots);
-    if (op->flags & CV_CORE_LOAD)
-        issue_into(c, &c->loads, slots);
-    if (op->flags & CV_CORE_STORE)
-        issue_into(c, &c->stores, slots);
-    for (int i = 0; i < FILES; i++)
-        if (takes_register(c, op, i))
-            issue_into(c, &c->files[i], slots);
+    for (uint32_t left = buffers_of(op); left; left &= left - 1)
+        issue_into(c, &c->buffers[__builtin_ctz(left)], slots);
     if (!(op->flags & CV_CORE_NO_PORT)) {
         why = c->late;
         const uint64_t room = scheduler_room(&c->waiting, c->issued, &why);
         issue_from(c, room, slots, why);
     }
     for (uint32_t i = 0; i < slots; i++)
-        queue_put(&c->fetch_queue, c->issued, why);
+        queue_put_cycle(&c->fetch_queue, c->issued);
 }
 
 /* The cycle from which the registers are there; *chained: one of the latest comes from the same group of classes. */
@@ -243,9 +239,8 @@ static uint32_t cause(const cv_core *c, uint64_t from, uint64_t to, uint64_t tur
 }
 
 /* Returns the cycle in which the result is there. */
-static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t at, size_t end)
+static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const cv_path *path, size_t at, size_t end)
 {
-    const cv_core_op *const op = &c->op[number];
     const cv_core_class *const kind = &c->classes[op->class_];
     uint64_t first = c->issued > c->serial ? c->issued : c->serial;
     if ((op->flags & (CV_CORE_SERIAL | CV_CORE_LOCKED)) && c->retired > first)
@@ -308,9 +303,8 @@ static uint64_t execute(cv_core *c, uint32_t number, const cv_path *path, size_t
 }
 
 /* Retirement in order; returns how many cycles it goes on. */
-static uint64_t retire(cv_core *c, uint32_t number, uint64_t done)
+static uint64_t retire(cv_core *c, const cv_core_op *op, uint32_t number, uint64_t done)
 {
-    const cv_core_op *const op = &c->op[number];
     const uint64_t before = c->retired;
     if (done > c->retired) {
         c->late = (blame){c->issued, number, cause(c, before, done, done - before, op->flags & CV_CORE_LOAD)};
@@ -325,11 +319,8 @@ static uint64_t retire(cv_core *c, uint32_t number, uint64_t done)
     }
     for (uint32_t i = 0; i < op->slots; i++)
         queue_put(&c->reorder, c->retired, c->late);
-    if (op->flags & CV_CORE_LOAD)
-        queue_put(&c->loads, c->retired, c->late);
-    for (int i = 0; i < FILES; i++)
-        if (takes_register(c, op, i))
-            queue_put(&c->files[i], c->retired, c->late);
+    for (uint32_t left = buffers_of(op) & ~CV_CORE_STORE; left; left &= left - 1) /* stores leave when they are in the cache */
+        queue_put(&c->buffers[__builtin_ctz(left)], c->retired, c->late);
     assert(c->retired >= before && c->retiring <= c->params.retire_width);
     return c->retired - before;
 }
@@ -348,8 +339,8 @@ static uint64_t step(cv_core *c, const cv_path *path, uint32_t number, size_t at
     if (!(op->flags & CV_CORE_FUSED))
         issue(c, op, number);
     const uint32_t name = address_name(c, op);
-    const uint64_t done = execute(c, number, path, at, end);
-    const uint64_t cycles = retire(c, number, done);
+    const uint64_t done = execute(c, op, number, path, at, end);
+    const uint64_t cycles = retire(c, op, number, done);
     if (at < end)
         stores(c, op, path, at, end, done, name);
     if (c->counted) {
