@@ -163,7 +163,7 @@ def build(traces: Mapping[int, Trace], *, sizes_to_try: tuple[int, ...] = ()) ->
 
     def made(share: float) -> ScalableTrace:
         for part, counts in zip(root.leaves(), seen, strict=True):
-            _fit(part, counts, sizes_to_try, grid, share, partial(_weight, root, part))
+            _fit(part, counts, sizes_to_try, grid, share, partial(root.weight, leaf=part, bits=False))
         return ScalableTrace(root, tuple(traces), totals)
 
     return made(0.0 if grid is not None else _shown_waiting(made, traces))
@@ -267,10 +267,6 @@ def _fit(part: Part, seen: Mapping[int, Seen], sizes: tuple[int, ...], grid: str
     for turn, other in ((Turn.LAST, Turn.FIRST), (Turn.MIDDLE, Turn.LAST), (Turn.FIRST, Turn.MIDDLE)):
         if other in part.work:
             part.work.setdefault(turn, part.work[other])
-
-
-def _weight(root: Part, part: Part, processes: int) -> int:
-    return root.weight(processes, part, bits=False)
 
 
 Works = Mapping[int, Mapping[int, list[float]]]

@@ -20,36 +20,27 @@ Shape = Callable[[int, int], float]
 """A function of process count and problem size."""
 
 
-def sides_of(p: int) -> tuple[int, int]:
-    """Return rows and columns of the grid: square, else the factors nearest each other, the columns more."""
-    return balanced(p)
-
-
-def _q(p: int) -> int:
-    return math.isqrt(p)
-
-
 SHAPES: dict[str, Shape] = {
     "1": lambda p, n: 1.0,
-    "(floor(N/q)+1)^2": lambda p, n: float((n // _q(p) + 1) ** 2),
-    "ceil(N/q)^2": lambda p, n: float(math.ceil(n / _q(p)) ** 2),
-    "(floor(N/q)+1)": lambda p, n: float(n // _q(p) + 1),
-    "ceil(N/q)": lambda p, n: float(math.ceil(n / _q(p))),
-    "q*ceil(N/q)^2": lambda p, n: float(_q(p) * math.ceil(n / _q(p)) ** 2),
-    "(q-1)*(N/q)^2": lambda p, n: (_q(p) - 1) * (n / _q(p)) ** 2,
-    "(q-1)*floor(N/q)^2": lambda p, n: float((_q(p) - 1) * (n // _q(p)) ** 2),
-    "(q-1)*ceil(N/q)^2": lambda p, n: float((_q(p) - 1) * math.ceil(n / _q(p)) ** 2),
-    "N^2/q": lambda p, n: n * n / _q(p),
+    "(floor(N/q)+1)^2": lambda p, n: float((n // math.isqrt(p) + 1) ** 2),
+    "ceil(N/q)^2": lambda p, n: float(math.ceil(n / math.isqrt(p)) ** 2),
+    "(floor(N/q)+1)": lambda p, n: float(n // math.isqrt(p) + 1),
+    "ceil(N/q)": lambda p, n: float(math.ceil(n / math.isqrt(p))),
+    "q*ceil(N/q)^2": lambda p, n: float(math.isqrt(p) * math.ceil(n / math.isqrt(p)) ** 2),
+    "(q-1)*(N/q)^2": lambda p, n: (math.isqrt(p) - 1) * (n / math.isqrt(p)) ** 2,
+    "(q-1)*floor(N/q)^2": lambda p, n: float((math.isqrt(p) - 1) * (n // math.isqrt(p)) ** 2),
+    "(q-1)*ceil(N/q)^2": lambda p, n: float((math.isqrt(p) - 1) * math.ceil(n / math.isqrt(p)) ** 2),
+    "N^2/q": lambda p, n: n * n / math.isqrt(p),
     "N/P": lambda p, n: n / p,
-    "N/C": lambda p, n: n / sides_of(p)[1],
-    "N/R": lambda p, n: n / sides_of(p)[0],
-    "ceil(N/C)": lambda p, n: float(math.ceil(n / sides_of(p)[1])),
-    "ceil(N/R)": lambda p, n: float(math.ceil(n / sides_of(p)[0])),
-    "floor(N/C)": lambda p, n: float(n // sides_of(p)[1]),
-    "floor(N/R)": lambda p, n: float(n // sides_of(p)[0]),
+    "N/C": lambda p, n: n / balanced(p)[1],
+    "N/R": lambda p, n: n / balanced(p)[0],
+    "ceil(N/C)": lambda p, n: float(math.ceil(n / balanced(p)[1])),
+    "ceil(N/R)": lambda p, n: float(math.ceil(n / balanced(p)[0])),
+    "floor(N/C)": lambda p, n: float(n // balanced(p)[1]),
+    "floor(N/R)": lambda p, n: float(n // balanced(p)[0]),
     "1/P": lambda p, n: 1 / p,
-    "1/C": lambda p, n: 1 / sides_of(p)[1],
-    "1/R": lambda p, n: 1 / sides_of(p)[0],
+    "1/C": lambda p, n: 1 / balanced(p)[1],
+    "1/R": lambda p, n: 1 / balanced(p)[0],
     "1/q": lambda p, n: 1 / math.sqrt(p),
     "1/P^2": lambda p, n: 1 / p**2,
 }

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import nnls
 
-from convolver.modeling.p3s.volume import sides_of
+from convolver.modeling.p3s.rules import balanced
 
 Place = tuple[int, int]
 """Where on a grid a rank is, in rows and columns: 1 first, 2 inside, 3 last, 4 the only one."""
@@ -28,8 +28,8 @@ PLAIN: dict[str, Form] = {
     "1": lambda p, n: 1.0,
     "1/q^3": lambda p, n: p**-1.5,
     "1/q": lambda p, n: p**-0.5,
-    "1/R": lambda p, n: 1 / sides_of(p)[0],
-    "1/C": lambda p, n: 1 / sides_of(p)[1],
+    "1/R": lambda p, n: 1 / balanced(p)[0],
+    "1/C": lambda p, n: 1 / balanced(p)[1],
 }
 """Equal shares of a domain; q = sqrt(P), R x C the process grid."""
 CUBES: dict[str, Form] = {
@@ -42,9 +42,9 @@ CUBES: dict[str, Form] = {
 }
 COLUMNS: dict[str, Form] = {
     "1": lambda p, n: 1.0,
-    "ceil(N/R)": lambda p, n: float(-(-n // sides_of(p)[0])),
-    "ceil(N/C)": lambda p, n: float(-(-n // sides_of(p)[1])),
-    "ceil(N/R)*ceil(N/C)": lambda p, n: float(-(-n // sides_of(p)[0]) * -(-n // sides_of(p)[1])),
+    "ceil(N/R)": lambda p, n: float(-(-n // balanced(p)[0])),
+    "ceil(N/C)": lambda p, n: float(-(-n // balanced(p)[1])),
+    "ceil(N/R)*ceil(N/C)": lambda p, n: float(-(-n // balanced(p)[0]) * -(-n // balanced(p)[1])),
 }
 """The largest block of a domain of N cells a side, cut in three or two directions."""
 FORMS = {**PLAIN, **CUBES, **COLUMNS}
