@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from convolver.cli.common import printed, say
 from convolver.reporting.console import out
-from convolver.reporting.grid import grid
+from convolver.reporting.grid import Table, grid
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.modeling.model_artifact import Model
 
 _ERROR = "_relative_error"

@@ -24,6 +24,11 @@ class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
     @classmethod
+    def exact(cls, name: str, value: float) -> CoreFigure:
+        """Return a figure that is known for sure."""
+        return cls(name=name, value=float(value), low=float(value), high=float(value))
+
+    @classmethod
     def of_samples(cls, name: str, cycles: Sequence[float]) -> CoreFigure | None:
         """Return the first quartile of sorted samples: disturbances only add time. The interval reaches from the least sample to
         the median. None where there is no sample."""

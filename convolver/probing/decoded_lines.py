@@ -36,7 +36,7 @@ def line_figures(lines: Mapping[int, Sequence[float]]) -> list[CoreFigure]:
     found = [CoreFigure(name="front.width", value=round(width, 3), low=round(low, 3), high=round(high, 3))]
     entries = [slots for slots in ENTRIES if _in_entries(slots, cycles, width)]
     if len(entries) == 1:
-        found.append(CoreFigure(name="front.entry", value=float(entries[0]), low=float(entries[0]), high=float(entries[0])))
+        found.append(CoreFigure.exact("front.entry", entries[0]))
     return found
 
 

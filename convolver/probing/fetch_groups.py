@@ -35,7 +35,7 @@ def fetch_figures(loops: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
     cycles = {int(name): samples[len(samples) // 4] for name, samples in loops.items() if samples and name != ACROSS}
     slots = _slots(cycles)
     if slots:
-        found.append(CoreFigure(name="front.fetch", value=float(slots), low=float(slots), high=float(slots)))
+        found.append(CoreFigure.exact("front.fetch", slots))
     return found
 
 

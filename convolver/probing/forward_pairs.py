@@ -30,6 +30,6 @@ def pair_figures(pairs: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
     exact = [("forward.pairs", foreseen[-1])]
     if cycles.get(STACK, RENAMED) < RENAMED:
         exact.append(("forward.named", 2 if cycles.get(NAMED, RENAMED) < RENAMED else 1))
-    found = [CoreFigure(name=name, value=float(value), low=float(value), high=float(value)) for name, value in exact]
+    found = [CoreFigure.exact(name, value) for name, value in exact]
     late_pairs = CoreFigure.of_samples("forward.late", pairs[str(counts[-1])])
     return found if late_pairs is None else [*found, late_pairs]

@@ -68,7 +68,7 @@ def _turns(cycles: Cycles) -> CoreFigure | None:
     usual = median(ends[count] for count in counts[:3])
     penalty = median(ends[count] for count in counts[-5:]) - usual
     if penalty < WRONG:
-        return CoreFigure(name="front.loop", value=float(LONG), low=float(LONG), high=float(LONG))
+        return CoreFigure.exact("front.loop", LONG)
     missed = {count for count in counts if ends[count] - usual > MISSED * penalty}
     astray = {edge: sum((count > edge) != (count in missed) for count in counts) for edge in counts[:-1]}
     least = min(astray.values())

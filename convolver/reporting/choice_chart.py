@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from convolver.convolution.choice import BEST, RankedMachine
 from convolver.convolution.verdict import CANNOT_TELL, seconds_from_to
 from convolver.plotting.labels import machine_label
-from convolver.reporting.grid import grid
+from convolver.reporting.grid import Table, grid
 from convolver.units import format_seconds
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 WIDTH = 40
 """Columns of the chart, from 0 to the largest end of an interval."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from convolver.units import format_share
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Column, Table
+else:
+    Table = Any  # for annotations only: rich is imported by what prints
 
 WIDEST = 40
 """Columns of names (functions, files) are cut here."""
@@ -23,11 +25,13 @@ def grid(left: Sequence[str], right: Sequence[str] = (), title: str = "", widest
 
     Words are cut after ``widest`` characters; None: they are wrapped where the terminal is too narrow.
     """
-    from rich.table import Table
+    import rich.table
     from rich.text import Text
 
     shown = Text(title, style="bold", no_wrap=True, overflow="ignore") if title else None
-    table = Table(title=shown, title_justify="left", caption_justify="left", box=None, pad_edge=False, header_style="dim")
+    table = rich.table.Table(
+        title=shown, title_justify="left", caption_justify="left", box=None, pad_edge=False, header_style="dim"
+    )
     for name in left:
         table.add_column(name, overflow="fold" if widest is None else "ellipsis", no_wrap=widest is not None, max_width=widest)
     for name in right:

@@ -11,12 +11,10 @@ import numpy as np
 from convolver.analyzing.core_causes import PORT
 from convolver.convolution.limit_shares import BANDWIDTH, KERNEL, LATENCY, LIMIT, PORTS, WAITING, busy_ports, grouped
 from convolver.heavy import pl
-from convolver.reporting.grid import grid, percent
+from convolver.reporting.grid import Table, grid, percent
 from convolver.units import counted, format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.convolution.block_times import BlockTimes
 
 LABELS = {

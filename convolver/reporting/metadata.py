@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from convolver import __version__
 from convolver.convolution.block_times import BlockTimes
 from convolver.plotting.labels import machine_label
-from convolver.reporting.grid import percent
+from convolver.reporting.grid import Table, percent
 from convolver.reporting.tables import key_values
 from convolver.signature.features import sampled_share
 from convolver.tracing.kernel_use import faults
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.signature.signature import Signature
 
 

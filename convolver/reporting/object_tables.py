@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from convolver.reporting.grid import WIDEST, grid, percent
+from convolver.reporting.grid import WIDEST, Table, grid, percent
 from convolver.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.signature.data_objects import DataObjects
     from convolver.simulation.object_hits import ObjectHits
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.verdict import seconds_from_to
 from convolver.heavy import pl
 from convolver.plotting.labels import machine_label
 from convolver.reporting.annotate import Source, by_line
-from convolver.reporting.grid import WIDEST, grid, percent
+from convolver.reporting.grid import WIDEST, Table, grid, percent
 from convolver.reporting.limiters import limited_by
 from convolver.units import format_count, format_seconds
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def threshold(times: BlockTimes, count: int) -> str:

@@ -12,12 +12,10 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.verdict import from_to, seconds_from_to, verdict
 from convolver.heavy import pl
 from convolver.plotting.labels import machine_label, place
-from convolver.reporting.grid import WIDEST, grid, percent
+from convolver.reporting.grid import WIDEST, Table, grid, percent
 from convolver.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from convolver.convolution.cpu_ratio import CpuRatio
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from convolver.convolution.machine_changes import WhatIf
 from convolver.convolution.verdict import CANNOT_TELL, FASTER, seconds_from_to
-from convolver.reporting.grid import grid
+from convolver.reporting.grid import Table, grid
 from convolver.units import format_seconds
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 WIDTH = 30
 LEAST = 0.02
