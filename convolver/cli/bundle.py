@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from convolver.cli import completing
@@ -114,8 +115,6 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
 
 def _without_host(profile: MachineProfile, number: int) -> MachineProfile:
     """Return a profile without the name of its host, which is that of the profile, too, and without notes."""
-    import msgspec
-
     from convolver.locations import BUNDLED_MACHINES
 
     if (BUNDLED_MACHINES / f"{profile.name}.machine.json").is_file() or profile.derived_from is not None:

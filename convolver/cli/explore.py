@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, wrote
@@ -50,8 +51,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def _seconds(trace: Trace, machine: MachineProfile, variants: Sequence[Target], progress: Progress) -> dict[str, float]:
     """Return the predicted time on each variant; without those that cannot be predicted: of a profile without curves, of a trace
     without its signature, of levels with a prefetcher, which the machine's coefficients hold already."""
-    from msgspec.structs import replace
-
     from convolver.analyzing.analyze import analyze
     from convolver.convolution.convolve import convolve
 

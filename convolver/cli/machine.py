@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed, say, wrote
@@ -256,8 +257,6 @@ def add_command(
       convolver machine add node.json
       convolver machine add node.json -n cluster-a -o cluster-a.machine.json
     """
-    from msgspec.structs import replace
-
     from convolver.calibration.calibrate import calibrated
     from convolver.probing.probe_bundle import read_measurements
     from convolver.reporting.machine_tables import print_profile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from convolver.cli import completing
@@ -32,8 +33,6 @@ def merge_command(
       convolver machine merge morning.machine.json noon.machine.json night.machine.json -o node.machine.json
       convolver machine merge monday tuesday -o host.machine.json --force --json
     """
-    import msgspec
-
     from convolver.calibration.calibrate import calibrated
     from convolver.machine.catalog import find_machine
     from convolver.machine.profile import SUFFIX

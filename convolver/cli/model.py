@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,8 +111,6 @@ def apply_command(
 
 
 def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]:
-    import math
-
     import numpy as np
 
     from convolver.modeling.model_artifact import Model

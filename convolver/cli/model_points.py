@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -39,8 +40,6 @@ def points_command(
       convolver model points bt.4.parquet bt.9.parquet bt.16.parquet --at 64 --size 64 --on 4
       convolver model points cg.2.parquet cg.4.parquet cg.8.parquet --at 32 --point s.2.parquet,s.2.a.mpi,s.2.b.mpi
     """
-    from dataclasses import asdict
-
     from convolver.modeling.p3s.workload import between_points, compared_points, phase_works, similar_side
 
     if point is None and (measured_on is None or not size):

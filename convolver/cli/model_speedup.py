@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,8 +69,6 @@ def speedup_command(
 
 
 def _rows(points: list[ScalingPoint], traced: tuple[int, ...]) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
     return [{**asdict(point), "traced": point.processes in traced} for point in points]
 
 

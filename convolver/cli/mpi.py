@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,8 +54,6 @@ def trace_command(
       convolver mpi trace -o app.mpi -- mpirun -np 4 ./app
       convolver mpi trace -o app.mpi --signature -- mpirun -np 4 ./app --size 1000
     """
-    import tempfile
-
     from convolver.mpi.capture import record
     from convolver.mpi.recorded_ranks import read_recording
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,8 +53,6 @@ def play_command(
 
 
 def _document(events: Events, launcher: list[str], config: Path | None, mpicc: str | None) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from convolver.modeling.p3s.executable_signature import phase_times
 
     marks = _marks(events, launcher, config, mpicc)

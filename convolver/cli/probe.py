@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +16,6 @@ from convolver.units import format_share, parse_bytes
 
 
 def _threads(text: str | None) -> tuple[int, ...] | None:
-    import os
-
     if text is None:
         return None
     if text == "all":
@@ -32,8 +31,6 @@ def _threads(text: str | None) -> tuple[int, ...] | None:
 
 
 def _check_cpu(cpu: int | None) -> None:
-    import os
-
     allowed = sorted(os.sched_getaffinity(0))
     if cpu is not None and cpu not in allowed:
         raise UsageError(f"CPU {cpu} cannot be used here; choose one of {', '.join(map(str, allowed))}.")

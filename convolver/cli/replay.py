@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,8 +61,6 @@ def _network(
     share_cpus: bool = False,
     topology: str | None = None,
 ) -> Network:
-    from dataclasses import replace
-
     from convolver.mpi.network import NEVER, what_if
     from convolver.mpi.sources import load_network
     from convolver.mpi.topology import parse_topology

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from convolver.cli import completing
@@ -73,8 +74,6 @@ def print_about(signature: Signature, machines: list[str]) -> None:
 
 def changed_machines(names: list[str], pages: str | None, semantics: str | None) -> list[MachineProfile]:
     """Find machines by name or path and give them other pages or semantics."""
-    import msgspec
-
     from convolver.machine.catalog import find_machine
 
     changes: dict[str, Any] = {"page_bytes": parse_bytes(pages)} if pages else {}

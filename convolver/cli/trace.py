@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace as changed
 
 from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
@@ -277,8 +278,6 @@ def trace_command(
       convolver trace --attach 4711 --for 30s -o service.cvt
       convolver trace --bursts-only --addresses --from counts.sig.parquet -o long.cvt -- ./solver
     """
-    from msgspec.structs import replace as changed
-
     from convolver.signature.signature import Signature
     from convolver.tracing.launch import default_name, expand_name, threads_asked
     from convolver.tracing.sampling import BUDGET_BYTES

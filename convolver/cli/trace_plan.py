@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from convolver.errors import UsageError
 from convolver.units import parse_count
@@ -131,8 +132,6 @@ def on_engine(engine: str | None, command: Sequence[str], plan: SamplingPlan) ->
 def switched(engine: str | None, plan: SamplingPlan, why: str | None, again: str = "") -> SamplingPlan | None:
     """Return the plan with the native engine, or ``again`` with the other one, and say ``why``; None: there is no reason to, or
     ``--engine`` names one."""
-    from msgspec.structs import replace
-
     from convolver.cli.common import say
 
     if why is None or engine not in (None, "auto"):

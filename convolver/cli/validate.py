@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
+import msgspec
 import typer
 
 from convolver.cli.common import Csv, Json, printed, say, wrote
@@ -51,8 +52,6 @@ def validate_command(
       convolver validate mine.toml -o results --export cloud-mine
       convolver validate tests/bench/campaign.toml --quick --only xz --json
     """
-    import msgspec
-
     from convolver.tracing.native_engine import checked_engine
     from convolver.validating.campaign import Campaign
     from convolver.validating.results import print_result, write_result

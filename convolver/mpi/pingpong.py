@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from convolver.child_processes import end_with_parent, how_it_ended
@@ -134,8 +135,6 @@ def _costs(samples: dict[str, dict[int, list[float]]]) -> dict[str, Any]:
 
 def save_network(measured: dict[str, Any], output: str | Path, machine: str | Path | None = None) -> None:
     """Save a measured network in a copy of a machine profile, or in a bare one without caches."""
-    import msgspec
-
     from convolver.machine.hierarchy import parse_levels
     from convolver.machine.profile import MachineProfile
 

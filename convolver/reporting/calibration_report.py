@@ -6,6 +6,8 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from convolver.machine.maps import MEMORY
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 
 def calibration_document(profile: MachineProfile) -> dict[str, Any]:
     """Return the calibration without the residuals of single points; empty for a profile without one."""
-    import msgspec
-
     if profile.calibration is None:
         return {}
     document = msgspec.to_builtins(profile.calibration)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from convolver.errors import ConvolverError
 from convolver.machine.catalog import list_machines, load_machine
 from convolver.machine.cores import CoreTable
@@ -100,8 +102,6 @@ def _print_levels(profile: MachineProfile) -> None:
 
 def _print_options(profile: MachineProfile) -> None:
     """Print what a level does beyond a plain one, the TLB, and the semantics of writes, where there is something."""
-    import msgspec
-
     usual = {"level", "size_bytes", "ways", "line_bytes"}
     for level in profile.hierarchy:
         options = {name: value for name, value in msgspec.to_builtins(level).items() if name not in usual}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from convolver.errors import ProvenanceError
@@ -27,8 +28,6 @@ class _Counted:
 
     def counts(self, row: Row) -> Row:
         """Return the counts of the code of a block of the other pass; nothing where it was not executed in this one."""
-        from bisect import bisect_right
-
         rows = self._modules.get(row["build_id"], [])
         begin, end = row["offset"], row["offset"] + row["length_bytes"]
         place = bisect_right(self._offsets.get(row["build_id"], []), begin) - 1
