@@ -200,6 +200,13 @@ def save_table(table: pl.DataFrame, header: Mapping[str, Any], path: str | Path)
     write_atomically(path, partial(_write_parquet, table, header))
 
 
+def check_types(table: pl.DataFrame, types: Mapping[str, Any], what: str) -> None:
+    """Raise :class:`SchemaError` where a table of ``what`` lacks one of these columns or has it in another type."""
+    for name, dtype in types.items():
+        if (found := table.schema.get(name)) != dtype:
+            raise SchemaError(f"A table of {what} needs a column '{name}' of type {dtype}; this one has {found}.")
+
+
 class TableArtifact:
     """What every table artifact shares: a polars table and its header, from which id and inputs are read; a kind states its
     ``schema``."""

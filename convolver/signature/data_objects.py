@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.enums import enum_names
-from convolver.errors import SchemaError
 from convolver.foreign_text import visible
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, table_header
+from convolver.schema import TableArtifact, check_types, table_header
 
 SCHEMA = "convolver.data_objects"
 KINDS = ("unknown", *enum_names("cv_wire_object_kind", "CV_WIRE_"))
@@ -46,9 +45,7 @@ class DataObjects(TableArtifact):
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
         types = {"object": pl.UInt32, "block": pl.UInt32, **dict.fromkeys(COUNTS, pl.UInt64), "memops": pl.Float64}
-        for name, dtype in types.items():
-            if table.schema.get(name) != dtype:
-                raise SchemaError(f"A table of data objects needs a column '{name}' of type {dtype}.")
+        check_types(table, types, "data objects")
         super().__init__(table, header)
 
     @classmethod

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from convolver.errors import ProvenanceError, SchemaError, UsageError
+from convolver.errors import ProvenanceError, UsageError
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, table_header
+from convolver.schema import TableArtifact, check_types, table_header
 
 SCHEMA = "convolver.hit_rates"
 COUNTS = ("accesses", "hits", "misses", "write_backs")
@@ -47,15 +47,6 @@ def in_one_sample(rows: pl.DataFrame, document: Mapping[str, Any], sampling: Map
     return rows.with_columns(scaled).with_columns(hits=pl.col("accesses") - pl.col("misses"))
 
 
-def _check_columns(table: pl.DataFrame) -> None:
-    types = dict(zip(COLUMNS, (pl.UInt32, pl.String, pl.String, *(pl.UInt64,) * len(COUNTS)), strict=True))
-    for name, dtype in types.items():
-        if table.schema.get(name) != dtype:
-            raise SchemaError(
-                f"A table of hit rates needs a column '{name}' of type {dtype}; this one has {table.schema.get(name)}."
-            )
-
-
 class HitRates(TableArtifact):
     """Counts per block, machine and level.
 
@@ -72,7 +63,8 @@ class HitRates(TableArtifact):
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a checked table and its complete header; :meth:`make` computes the header."""
-        _check_columns(table)
+        types = (pl.UInt32, pl.String, pl.String, *(pl.UInt64,) * len(COUNTS))
+        check_types(table, dict(zip(COLUMNS, types, strict=True)), "hit rates")
         super().__init__(table, header)
 
     @classmethod

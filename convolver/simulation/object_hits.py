@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from convolver.errors import SchemaError
 from convolver.foreign_text import visible
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, table_header
+from convolver.schema import TableArtifact, check_types, table_header
 from convolver.signature.data_objects import described
 from convolver.simulation.hit_rates import COUNTS, HitRates, in_one_sample
 
@@ -30,9 +29,7 @@ class ObjectHits(TableArtifact):
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a table and its complete header; :meth:`make` computes the header."""
         types = {"object": pl.UInt32, "block": pl.UInt32, "machine": pl.String, "level": pl.String}
-        for name, dtype in {**types, **dict.fromkeys(COUNTS, pl.UInt64)}.items():
-            if table.schema.get(name) != dtype:
-                raise SchemaError(f"A table of hits by data object needs a column '{name}' of type {dtype}.")
+        check_types(table, {**types, **dict.fromkeys(COUNTS, pl.UInt64)}, "hits by data object")
         super().__init__(table, header)
 
     @classmethod
