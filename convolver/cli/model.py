@@ -10,7 +10,7 @@ import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, say, wrote
-from convolver.cli.model_check import check_command
+from convolver.cli.model_check import check_command, observations_of
 from convolver.cli.model_show import cell, show_model
 from convolver.cli.model_traces import add
 from convolver.cli.verb_group import new_group
@@ -179,15 +179,11 @@ def residuals_command(
       convolver model residuals product.model.json product.parquet -o product.png --feature N
     """
     from convolver.modeling.model_artifact import Model
-    from convolver.modeling.table import Table
     from convolver.plotting import residuals
 
     new_file(output, force)
     loaded = Model.load(model)
-    names = [name for name in loaded.features if name not in loaded.tables]
-    if feature is not None and feature not in names:
-        raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, center="none")
+    data = observations_of(loaded, table, feature, callpath)
     style.picture(output, lambda look: residuals.draw(loaded, data, look, feature=feature), dark=dark)
     wrote(output)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,21 @@ from convolver.cli.common import Csv, Json, printed
 from convolver.cli.model_show import grid_of
 from convolver.errors import UsageError
 from convolver.reporting.console import out
+
+if TYPE_CHECKING:
+    from convolver.modeling.model_artifact import Model
+    from convolver.modeling.table import Observations
+
+
+def observations_of(model: Model, table: Path, feature: str | None, callpath: str | None) -> Observations:
+    """Return all repetitions of measurements that a model can be compared with; raises :class:`UsageError` where ``feature`` is
+    none of the model's."""
+    from convolver.modeling.table import Table
+
+    names = [name for name in model.features if name not in model.tables]
+    if feature is not None and feature not in names:
+        raise UsageError(f"'{feature}' is no feature of the model '{model.name}'; it has {', '.join(names)}.")
+    return Table.load(table, model.target).observations(model.target, names, callpath=callpath, center="none")
 
 
 def check_command(
@@ -30,14 +45,10 @@ def check_command(
     """
     from convolver.modeling.cross_validation import checked
     from convolver.modeling.model_artifact import Model
-    from convolver.modeling.table import Table
 
     loaded = Model.load(model)
-    names = [name for name in loaded.features if name not in loaded.tables]
-    feature = by or names[0]
-    if feature not in names:
-        raise UsageError(f"'{feature}' is no feature of the model '{loaded.name}'; it has {', '.join(names)}.")
-    data = Table.load(table, loaded.target).observations(loaded.target, names, callpath=callpath, center="none")
+    data = observations_of(loaded, table, by, callpath)
+    feature = by or next(iter(data.x))
     rows = checked(data.x[feature], data.y, loaded.apply(data.x), feature)
     if not printed(json, csv, lambda: rows):
         out().print(grid_of(rows, f"{loaded.name} on {table.name}"))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from convolver.plotting import style
-from convolver.plotting.parity import parity_axes
+from convolver.plotting.parity import interval_points, parity_axes
 from convolver.plotting.placing import place_labels
-from convolver.plotting.style import Axes, Figure, Look
+from convolver.plotting.style import Figure, Look
 
 
 def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
@@ -22,7 +22,8 @@ def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
     predicted = np.array([row["predicted_seconds"] for row in shown])
     parity_axes(axes, measured, predicted, look)
     for index, condition in enumerate(dict.fromkeys(row["condition"] for row in shown)):
-        _condition(axes, [row for row in shown if row["condition"] == condition], condition, index, look)
+        own = [row for row in shown if row["condition"] == condition]
+        interval_points(axes, [_point(row) for row in own], index, look, markersize=5, capsize=2, linewidth=1, label=condition)
     axes.legend(loc="upper left", fontsize=9)
     named = [row for row in shown if row["condition"] == first["condition"]]
     labels = [(row["measured_seconds"], row["predicted_seconds"], f"{row['program']} {row['input']}".strip()) for row in named]
@@ -31,18 +32,5 @@ def draw(rows: Sequence[Mapping[str, Any]], look: Look) -> Figure:
     return drawn
 
 
-def _condition(axes: Axes, rows: Sequence[Mapping[str, Any]], name: str, index: int, look: Look) -> None:
-    center = np.array([row["predicted_seconds"] for row in rows])
-    ends = np.array([(row["low_seconds"], row["high_seconds"]) for row in rows])
-    axes.errorbar(
-        [row["measured_seconds"] for row in rows],
-        center,
-        yerr=np.maximum([center - ends[:, 0], ends[:, 1] - center], 0),
-        fmt=style.MARKERS[index % len(style.MARKERS)],
-        color=look.color(index),
-        markersize=5,
-        capsize=2,
-        linewidth=1,
-        label=name,
-        zorder=4,
-    )
+def _point(row: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    return row["measured_seconds"], row["predicted_seconds"], row["low_seconds"], row["high_seconds"]

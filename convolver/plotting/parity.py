@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,16 +69,15 @@ def _points(axes: Axes, known: Sequence[Prediction], look: Look) -> None:
     for one in known:
         groups.setdefault(f"{command_label(one.document.get('command'))} on {one.document['base']['machine']}", []).append(one)
     for index, (label, members) in enumerate(groups.items()):
-        ends = np.array([one.document["base"]["interval_seconds"] for one in members])
-        center = np.array([one.base_seconds for one in members])
-        axes.errorbar(
-            [float(one.measured_seconds or 0) for one in members],
-            center,
-            yerr=np.maximum([center - ends[:, 0], ends[:, 1] - center], 0),
-            fmt=style.MARKERS[index % len(style.MARKERS)],
-            color=look.color(index),
-            markersize=7,
-            capsize=3,
-            label=label,
-            zorder=4,
-        )
+        points = [
+            (float(one.measured_seconds or 0), one.base_seconds, *one.document["base"]["interval_seconds"]) for one in members
+        ]
+        interval_points(axes, points, index, look, markersize=7, capsize=3, label=label)
+
+
+def interval_points(axes: Axes, points: Sequence[tuple[float, float, float, float]], index: int, look: Look, **how: Any) -> None:
+    """Draw points (measured, predicted, low, high) with their intervals as bars, in the marker and the color of this number."""
+    measured, predicted, low, high = np.array(points).T
+    bars = np.maximum([predicted - low, high - predicted], 0)
+    marker = style.MARKERS[index % len(style.MARKERS)]
+    axes.errorbar(measured, predicted, yerr=bars, fmt=marker, color=look.color(index), zorder=4, **how)
