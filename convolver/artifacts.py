@@ -44,8 +44,8 @@ def schema_of(path: str | Path) -> str:
     else:
         raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
     if not isinstance(schema, str) or schema not in KINDS:
-        what = "has no 'schema' field" if schema is None else f"has the unknown schema '{schema}'"
-        raise SchemaError(f"{path} {what}; known are: {', '.join(KINDS)}.")
+        what = "it has no 'schema' field" if schema is None else f"it has the unknown schema '{schema}'"
+        raise SchemaError(f"{path} is no Convolver artifact: {what}.")
     return str(schema)
 
 

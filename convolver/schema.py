@@ -29,7 +29,12 @@ MANY_TEXTS = 50_000
 def _instead(path: str | Path, found: str, schema: str) -> str:
     """Return the sentence for a file that is not what is needed."""
     kind = KINDS[schema]
-    return f"{path} {found}, but {kind.what} is needed here; {kind.maker}."
+    return f"{path} holds {found}, but {kind.what} is needed here; {kind.maker}."
+
+
+def other_kind(path: str | Path, found: str, schema: str) -> SchemaError:
+    """Return the error for a file of the schema ``found`` where one of ``schema`` is needed."""
+    return SchemaError(_instead(path, KINDS[found].what if found in KINDS else f"'{found}'", schema))
 
 
 def missing_file(path: str | Path, schema: str) -> FormatError:
@@ -94,8 +99,7 @@ def check_header(header: Any, schema: str, where: str) -> None:
     if not isinstance(header["schema"], str):
         raise SchemaError(f"{where} is no Convolver artifact: its 'schema' is no text.")
     if header["schema"] != schema:
-        held = KINDS[header["schema"]].what if header["schema"] in KINDS else f"'{header['schema']}'"
-        raise SchemaError(_instead(where, f"holds {held}", schema))
+        raise other_kind(where, header["schema"], schema)
     version = header.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaError(f"{where} has no valid 'version' field.")
@@ -128,7 +132,7 @@ def load_document(path: str | Path, schema: str) -> dict[str, Any]:
     if not Path(path).exists():
         raise missing_file(path, schema)
     if _is_binary(path):
-        raise SchemaError(_instead(path, "holds something else", schema))
+        raise SchemaError(_instead(path, "something else", schema))
     document = read_json(path)
     check_header(document, schema, str(path))
     if "id" in document and document["id"] != document_id(document):
@@ -282,7 +286,7 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     if named and not Path(path).exists():
         raise missing_file(path, schema)
     if named and Path(path).is_file() and not _is_parquet(path):
-        raise SchemaError(_instead(path, "holds something else", schema))
+        raise SchemaError(_instead(path, "something else", schema))
     header = read_table_header(path)
     check_header(header, schema, str(path))
     try:

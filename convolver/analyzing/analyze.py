@@ -29,7 +29,7 @@ from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.memory_system import MemorySystem
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
-from convolver.schema import document_id
+from convolver.schema import document_id, other_kind
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import Fed, RecordedTrace, sampled
@@ -109,7 +109,7 @@ def load_program(path: str | Path) -> Any:
     if schema == BUNDLE_SCHEMA:
         raise SchemaError(f"{path} is a bundle; `convolver bundle --unpack FOLDER {path}` writes the trace that is in it.")
     if schema not in (TRACE_SCHEMA, "convolver.signature"):
-        raise SchemaError(f"{path} holds '{schema}', but '{TRACE_SCHEMA}' is needed here; give a traced program's .cvt file.")
+        raise other_kind(path, schema, TRACE_SCHEMA)
     return load(path)
 
 

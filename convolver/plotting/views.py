@@ -122,14 +122,13 @@ def gather(view: View, words: Sequence[str]) -> dict[str, list[Any]]:
     for word in words:
         schema = schema_of(word) if Path(word).is_file() or Path(word).suffix else MACHINE
         if schema not in found:
-            raise UsageError(f"{word} holds '{schema}'; this view takes {_wanted(view)}.")
+            raise UsageError(f"{word} holds {KINDS[schema].what}; this view takes {_wanted(view)}.")
         found[schema].append(find_machine(word) if schema == MACHINE else load(word))
     for schema, (least, most) in view.needs.items():
         have = len(found[schema])
         if have < least or (most is not None and have > most):
-            raise UsageError(
-                f"This view takes {_wanted(view)}; {have} x {KINDS[schema].what} {'was' if have == 1 else 'were'} given."
-            )
+            wrong = "is missing" if have < least else f"was given {have} times"
+            raise UsageError(f"This view takes {_wanted(view)}; {KINDS[schema].what} {wrong}.")
     return found
 
 

@@ -238,6 +238,7 @@ def test_elapsed_time_over_cores_stands_beside_its_ideal_and_measured():
         (["maps", TIMES], "this view takes"),
         (["maps", BASE, "app.hits.parquet"], "this view takes"),
         (["blocks", TIMES], "this view takes"),
+        (["maps", TIMES], "a machine profile (name or .machine.json) is missing."),
         (["maps", BASE, OTHER], "not of 'base'"),
     ],
 )
