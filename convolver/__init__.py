@@ -6,7 +6,7 @@ How fast will this program run on that machine? Profile the machine, trace the p
 
     host = cv.probe()
     trace = cv.trace(["./cg", "60"], output="cg.cvt")
-    print(cv.predict(trace, base=host, target="desktop-2024").cpu_ratio)
+    print(cv.predict(trace, base=host, target="desktop-32m").cpu_ratio)
 
 Names are loaded on first use, so that importing the package costs nothing; ``__init__.pyi`` lists them, typed.
 """

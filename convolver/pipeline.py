@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from convolver.convolution.cpu_ratio import CpuRatio, anchored, cpu_ratio
 from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.convolution.limit_shares import grouped
 from convolver.convolution.system_time import PARTS, SystemTime, ratio_with_system, with_system
-from convolver.errors import SchemaError
+from convolver.errors import SchemaError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
 from convolver.progress import SILENT, Progress
 from convolver.schema import DocumentArtifact
@@ -138,6 +139,8 @@ def predict_from(
     ``beside``: the target in another state, which its interval then includes; ``before``: what the same call said of another
     target, which has the base's times.
     """
+    if measured_seconds is not None and not 0 <= measured_seconds < math.inf:
+        raise UsageError(f"{measured_seconds} is no number of measured seconds.")
     signature, base, target = analysis.signature, as_machine(base), as_machine(target)
     method = common_method([base, target], method)
 

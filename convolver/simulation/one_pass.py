@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from convolver._native.detailed_engine import AnySimulator
 from convolver._native.simulator import OwnerLimitError
 from convolver._native.sinks import Decoded, ObjectOwners, PathReader, Sinks
+from convolver.artifacts import load
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.heavy import pl
 from convolver.progress import SILENT, Progress, step
@@ -57,7 +59,7 @@ def _set_group(machines: list[Target], holds: Sampled, details: Details = NO_DET
 
 
 def simulate(
-    trace: RecordedTrace,
+    trace: RecordedTrace | str | Path,
     machines: MachineLike | Iterable[MachineLike],
     *,
     details: Details = NO_DETAILS,
@@ -65,7 +67,7 @@ def simulate(
     paths: PathReader | None = None,
     progress: Progress = SILENT,
 ) -> HitRates:
-    """Simulate a recorded trace on machines, in one pass, and return counts per block of its signature.
+    """Simulate a recorded trace, or that of a path, on machines, in one pass, and return counts per block of its signature.
 
     Where the trace has bursts and a set sample, the larger levels of each machine are taken from the set sample, and the first
     one too where it is even, or else from the bursts (:mod:`convolver.simulation.level_samples`), unless the detailed engine
@@ -81,7 +83,7 @@ def simulate(
 
 
 def simulate_objects(
-    trace: RecordedTrace,
+    trace: RecordedTrace | str | Path,
     machines: MachineLike | Iterable[MachineLike],
     *,
     details: Details = NO_DETAILS,
@@ -119,7 +121,7 @@ def _object_hits(
 
 
 def _simulated(
-    trace: RecordedTrace,
+    trace: RecordedTrace | str | Path,
     found: list[Target],
     details: Details,
     jobs: int,
@@ -129,6 +131,8 @@ def _simulated(
     paths: PathReader | None = None,
 ) -> tuple[HitRates, SimulatedRuns, Decoded, int]:
     """Return hit rates by block, the runs that they are from, what decoding reported, and how many owners there are."""
+    if isinstance(trace, (str, Path)):
+        trace = load(trace)
     if not isinstance(trace, Fed):
         raise UsageError(f"{type(trace).__name__} is no trace; load one with convolver.load.")
     holds = sampled(trace.header.get("sampling"))

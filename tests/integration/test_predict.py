@@ -12,6 +12,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.analyzing.analyze import analyze
 from convolver.artifacts import describe, load
 from convolver.machine.catalog import host_name
+from convolver.simulation.one_pass import simulate
 from convolver.tracing.format import ADDRESSES
 from convolver.tracing.reader import read_chunks
 from tests.synthetic import machine
@@ -83,6 +84,7 @@ def test_command_in_one_go_writes_every_artifact(folder, run):
     again = run(*words)
     assert again.returncode == 2
     assert "--force" in again.stderr
+    assert simulate(folder / "out/cg.cvt", "cloud-server").table.height
     ratio = run("diff", "out/cg@here.times.parquet", "out/cg@fast.times.parquet", "--json")
     assert json.loads(ratio.stdout)["ratio"] == document["cpu_ratio"]
 

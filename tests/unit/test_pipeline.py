@@ -45,6 +45,12 @@ def trace(tmp_path, monkeypatch):
     return ArrayTrace()
 
 
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_what_no_clock_measures_is_refused(trace, seconds):
+    with pytest.raises(UsageError, match="is no number of measured seconds"):
+        predict(trace, base=machine("a"), measured_seconds=seconds)
+
+
 def test_prediction_names_times_ratio_and_shares(trace):
     prediction = predict(trace, base=machine("a"), target=machine("b", scale=0.5), measured_seconds=2e-4)
     assert prediction.base_seconds == pytest.approx((120_000 * 0.5 + 15_000 * 4) * NS, rel=0.05)
@@ -215,7 +221,7 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path):
     with pytest.raises(UsageError, match="hit rates"):
         predict(tmp_path / "a.sig.parquet", base=machine())
     machine().save(tmp_path / "m.machine.json")
-    with pytest.raises(SchemaError, match=r"convolver\.machine"):
+    with pytest.raises(SchemaError, match=r"holds a machine profile"):
         predict(tmp_path / "m.machine.json", base=machine())
     with pytest.raises(FormatError):
         predict(tmp_path / "missing.cvt", base=machine())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import convolver as cv
+from convolver.machine.catalog import list_machines
 
 NAMES = [
     "Analysis",
@@ -54,11 +55,17 @@ def test_unknown_name_is_an_attribute_error():
         (lambda: cv.replay(None, "server-hbm"), "NoneType is no recorded run"),
         (lambda: cv.replay("nowhere.parquet", "server-hbm"), "nowhere.parquet"),
         (lambda: cv.load(3), "int is no path"),
+        (lambda: cv.simulate("nowhere.cvt", "server-hbm"), "nowhere.cvt cannot be read"),
     ],
 )
 def test_what_is_something_else_is_refused_in_one_sentence(call, what):
     with pytest.raises(cv.ConvolverError, match=what):
         call()
+
+
+def test_the_first_example_names_a_bundled_machine():
+    (target,) = re.findall(r'target="(.*?)"', cv.__doc__)
+    assert target in {entry.name for entry in list_machines()}
 
 
 def test_import_loads_no_heavy_library():
