@@ -118,7 +118,7 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
     if not 0 < level < 1:
         raise UsageError(f"The level {level} is no probability between 0 and 1.")
     model = Model.load(path)
-    given = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in parse_pairs(point).items()}
+    given = {name: np.atleast_1d(_finite(name, value)) for name, value in parse_pairs(point).items()}
     size = max((len(value) for value in given.values()), default=1)
     if any(len(value) not in (1, size) for value in given.values()):
         raise UsageError("The lists of values have different lengths; give one value or as many as the longest list.")
@@ -133,6 +133,18 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
         row["baselines"] = {name: float(values[index]) for name, values in baselines.items()}
         rows.append(row)
     return rows
+
+
+def _finite(name: str, value: Any) -> Any:
+    import numpy as np
+
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except ValueError:
+        numbers = np.array(np.nan)
+    if not np.isfinite(numbers).all():
+        raise UsageError(f"The value of {name} is no number; write for example {name}=64 or {name}=16,32,64.")
+    return numbers
 
 
 def _grid(rows: list[dict[str, Any]]) -> Any:

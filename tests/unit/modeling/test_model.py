@@ -184,6 +184,9 @@ def test_the_command_line_refuses_to_overwrite_and_bad_words(tmp_path, run):
     fit("power-law", amdahl_table(), target="time", features=["P"]).save(tmp_path / "m.json")
     assert run("apply", "m.json", "P", cwd=tmp_path).returncode == 2
     assert run("apply", "m.json", "N=2", cwd=tmp_path).returncode == 5
+    for value in ("abc", "4,b", "inf"):
+        done = run("apply", "m.json", f"P={value}", cwd=tmp_path)
+        assert (done.returncode, "The value of P is no number" in done.stderr) == (2, True)
 
 
 def test_options_of_the_command_line_may_be_numbers_lists_and_mappings():
