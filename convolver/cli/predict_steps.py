@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -412,5 +413,5 @@ class Chain:
         """Say in one line which files were written, and in a folder of their own what shows them."""
         if self.output is not None:
             name, own = self.output / self.stem, self.output != Path()
-            shown = f"; `convolver report {self.output}` shows them" if own else ""
+            shown = f"; `convolver report {shlex.quote(str(self.output))}` shows them" if own else ""
             say(f"Wrote {name}.* and {name}@*{shown}.")

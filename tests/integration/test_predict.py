@@ -94,6 +94,7 @@ def test_one_line_says_what_predict_wrote(folder, run):
     assert ".json" not in done.stdout
     assert done.stderr.splitlines()[-1] == "Wrote told/cg.* and told/cg@*; `convolver report told` shows them."
     assert run("report", "told", code=0).stdout
+    assert "`convolver report 'to ld'`" in run("predict", "cg.cvt", "-b", "here", "-o", "to ld", code=0).stderr
 
 
 def test_a_command_is_announced_before_it_runs(run):
