@@ -59,11 +59,19 @@ def fit_semi_empirical(
 ) -> Model:
     """Fit a semi-empirical formula within bounds; parameters at a bound are flagged, as the data do not determine them.
 
-    ``bounds`` maps each parameter to (lower, upper).
+    ``bounds`` maps each parameter to (lower, upper). Raises :class:`ModelError` for others.
     """
-    limits = {name: (float(pair[0]), float(pair[1])) for name, pair in bounds.items()}
+    limits = {name: _bounds(name, pair) for name, pair in bounds.items()}
     form = SemiEmpirical(formula, limits, dict(fixed or {}))
     return model_of(form, form.fit(data, loss=loss, starts=starts, seed=seed), data, relative=loss != "absolute")
+
+
+def _bounds(name: str, pair: Any) -> tuple[float, float]:
+    try:
+        low, high = map(float, pair)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"The bounds of {name} are not two numbers; write for example bounds={name}:0.1:100.") from error
+    return low, high
 
 
 def model_of(form: SemiEmpirical, fit: BoundedFit, data: Observations, *, relative: bool) -> Model:

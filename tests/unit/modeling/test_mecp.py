@@ -82,6 +82,13 @@ def test_a_semi_empirical_model_is_an_artifact_and_flags_parameters_at_a_bound(t
     assert {t.expression: t.flag for t in model.terms} == {"c": "", "h": "at bound"}
 
 
+@pytest.mark.parametrize("pair", [(2, "x"), (1,), 3, (1, 2, 3)])
+def test_bounds_that_are_not_two_numbers_are_refused(pair):
+    data = {"np": np.arange(2.0, 20), "time": np.arange(2.0, 20)}
+    with pytest.raises(ModelError, match="bounds of c are not two numbers"):
+        fit("semi-empirical", data, target="time", features=["np"], formula="c*np", bounds={"c": pair})
+
+
 def test_names_are_substituted_as_whole_expressions():
     assert evaluate(substitute("a*b", {"a": "x + 1"}), {"x": 2.0, "b": 3.0}) == 9
 
