@@ -6,6 +6,7 @@ their virtual addresses name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,7 +130,7 @@ def simulate_shared(
     (target,) = targets(machine)
     if not any(level.shared for level in target.hierarchy):
         raise UsageError(f"No cache level of '{target.name}' is shared; add \"shared\": true to its last level.")
-    if turn <= 0:
+    if not 0 < turn < math.inf:
         raise UsageError(f"A turn of {turn} is not possible; it takes at least one reference or instruction.")
     cores = cores_of(traces)
     sites = [len(trace.site_blocks) for trace in traces]

@@ -111,5 +111,6 @@ def test_what_cannot_be_shared_is_refused():
         simulate_shared([Recorded([_references(1)])], {"name": "m", "hierarchy": [L1]})
     with pytest.raises(SimulationError, match="no references"):
         simulate_shared([Recorded([])], MACHINE)
-    with pytest.raises(UsageError, match="turn"):
-        simulate_shared([Recorded([_references(1)])], MACHINE, turn=0)
+    for turn in (0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="turn"):
+            simulate_shared([Recorded([_references(1)])], MACHINE, turn=turn)
