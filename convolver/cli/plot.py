@@ -61,7 +61,7 @@ def _pairs(words: list[str]) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError as error:
-            raise UsageError(f"'{word}' is not NAME=NUMBER; write for example --at p=64.") from error
+            raise UsageError(f"'{word}' is not NAME=NUMBER; write for example --fix p=64.") from error
     return found
 
 
