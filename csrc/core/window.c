@@ -287,8 +287,11 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
         start = ports_take(&c->ports, ports, kind->half ? kind->busy + (c->odd[op->class_] ^= 1) : kind->busy, start);
         port = c->ports.taken;
         waited_for_port(c, start - ready, port);
-        if (kind->also)
-            ports_take(&c->ports, kind->also, 1, start);
+        if (kind->also) {
+            const uint64_t both = ports_take(&c->ports, kind->also, 1, start);
+            waited_for_port(c, both - start, c->ports.taken);
+            start = both;
+        }
     }
     if (waits)
         scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});

@@ -63,7 +63,7 @@ typedef struct {
     uint16_t busy;            /* cycles until its port takes the next one */
     uint16_t group;           /* classes between which results travel faster; 0: none */
     uint16_t half;            /* 1: its port is busy for half a cycle more, a cycle every second time */
-    uint32_t also;            /* ports of a second micro-operation that starts with the first; 0: there is none */
+    uint32_t also;            /* ports of a second micro-operation, which the result waits for, too; 0: there is none */
 } cv_core_class;
 
 typedef struct {

@@ -476,6 +476,13 @@ def test_a_second_micro_operation_takes_a_port_of_its_own(count, ports):
     assert shared >= (2 * count - 1) / ports, "all but the last one's second micro-operation delay others"
 
 
+@given(st.integers(1, 60), st.integers(2, 4))
+def test_results_wait_for_the_scarcer_port_of_two_micro_operations(count, ports):
+    scarce, plenty = 1 << 5, (1 << ports) - 1
+    assert _independent(PortClass(plenty, 1, 1, 1, also=scarce), count) == count
+    assert _independent(PortClass(scarce, 1, 1, 1, also=plenty), count) == count
+
+
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_prefetch_costs_what_its_line_needs_longer_than_the_work_before_its_use(chain, latency):
     """Nothing waits for the prefetch itself; what comes later than right after it looks again once the line is there."""
