@@ -253,7 +253,8 @@ def _moves(result: _Calibration, value: Callable[[str], float | None]) -> None:
 
 
 def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) -> None:
-    """Take as many ports as loads and stores use in a cycle, and what a port moves at once where more takes two turns."""
+    """Take as many ports as loads and stores use in a cycle, and what a port moves at once where more takes two turns, and
+    how long a store across two lines keeps those after it out of the cache."""
     load = {width: cycles for width in VECTOR_BYTES if (cycles := value(f"throughput.load_{width}"))}
     split = [width for width, wider in pairwise(load) if load[wider] >= TWICE * load[width]]
     if split:
@@ -261,6 +262,8 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
     store, vector_store = value("throughput.store"), value("throughput.store_16")
     if store is not None and vector_store is not None and not ALIKE < vector_store / store < TWICE:
         result.param("lone_vector_stores", int(vector_store >= TWICE * store))
+    across = value("throughput.store_split")
+    result.param("split_store_cycles", None if across is None else max(round(across), 1))
     times = (value("throughput.load"), store, next(iter(load.values()), None))
     for field, cycles in zip(MEMORY_PORTS, times, strict=True):
         count = _whole(1 / cycles, ROUNDING) if cycles else None

@@ -131,6 +131,7 @@ BODY(t_divide_64, ".rept 4\n mov %r8, %rax\n xor %edx, %edx\n div %rcx\n .endr\n
 BODY(t_load, "mov (%rdi), %rbx\n mov 72(%rdi), %rdx\n mov 144(%rdi), %rsi\n mov 216(%rdi), %r11\n mov 288(%rdi), %r12\n"
              "mov 360(%rdi), %r13\n mov 432(%rdi), %r14\n mov 504(%rdi), %r15\n")
 BODY(t_store, ".irp r, 0, 8, 16, 24, 32, 40, 48, 56\n mov %rax, 64+\\r(%rdi)\n .endr\n")
+BODY(t_store_split, ".irp r, 60, 124, 188, 252, 60, 124, 188, 252\n mov %rax, 64+\\r(%rdi)\n .endr\n")
 BODY(t_store_16, ".irp r, 0, 16, 32, 48, 0, 16, 32, 48\n movups %xmm0, 64+\\r(%rdi)\n .endr\n")
 BODY(t_load_16, VECTORS("movups 64(%rdi), %xmm\\r"))
 BODY(t_load_32, VECTORS("vmovups 64(%rdi), %ymm\\r"))
@@ -322,6 +323,7 @@ const struct cv_body cv_bodies[] = {
     THROUGHPUT(divide_64, 4, 0, 0),
     THROUGHPUT(load, 8, 0, 0),
     THROUGHPUT(store, 8, 0, 0),
+    THROUGHPUT(store_split, 8, 0, 0),
     THROUGHPUT(store_16, 8, 0, 0),
     THROUGHPUT(load_16, 12, 0, 0),
     THROUGHPUT(load_32, 12, 1, cv_has_avx),

@@ -182,6 +182,12 @@ def test_stores_of_vectors_tell_whether_they_go_alone(store, alone):
     assert used.get("lone_vector_stores") == alone
 
 
+@pytest.mark.parametrize(("across", "cycles"), [(2.01, 2), (0.99, 1), (0.51, 1)])
+def test_stores_across_lines_take_what_was_measured(across, cycles):
+    used = calibrated_core(SEED, _profile(**{"throughput.store_split": across}))[1]
+    assert used == {"split_store_cycles": cycles}
+
+
 def test_additions_that_are_faster_among_themselves_make_a_group():
     figures = {"latency.fp_add": 2.0, "latency.fp_add_multiply": 6.0, "latency.fp_multiply": 3.0}
     for seed in ("zen4", "zen5"):
