@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../clock.h"
@@ -32,12 +33,18 @@ static _Alignas(128) atomic_long sum;
 static _Alignas(128) atomic_int taken;
 static _Alignas(128) double guarded;
 
-#define STEPS_BETWEEN 20 /* of a chain of additions and multiplications */
-#define INSIDE 12        /* ... chains with the lock, some 0.5 us, */
-#define OUTSIDE 9        /* ... and without it: longer than it takes to pass, so that it always goes to the other */
-#define CROWD 4          /* threads a CPU */
-#define ROUND 8          /* other CPUs that are played with, evenly spaced: near ones and far ones */
-#define LOOKS 100        /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
+#define STEPS_BETWEEN 20         /* of a chain of additions and multiplications */
+#define INSIDE 12                /* ... chains with the lock, some 0.5 us, */
+#define OUTSIDE 9                /* ... and without it: longer than it takes to pass, so that it always goes to the other */
+#define CROWD 4                  /* threads a CPU */
+#define ROUND 8                  /* other CPUs that are played with, evenly spaced: near ones and far ones */
+#define LOOKS 100                /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
+#define ENDED_NANOSECONDS 200000 /* after which a thread that does nothing has certainly ended */
+#define LINES 1024               /* that two hand to and fro: more than first levels hold, less than second ones */
+#define LINE_WORDS 8
+
+static _Alignas(4096) volatile long lines[LINES * LINE_WORDS];
+static double phases[2]; /* seconds that the players take for all lines */
 
 /* Runs `function` on a CPU; 0 when it does. */
 static int cv_on(int cpu, pthread_t *thread, void *(*function)(void *))
@@ -96,6 +103,22 @@ static size_t cv_make_threads(size_t times, int until_it_runs)
             continue;
         seconds += until_it_runs ? cv_now() - made : made - begin;
         pthread_join(thread, NULL);
+    }
+    return times;
+}
+
+/* After it has ended. */
+size_t cv_thread_join(size_t times)
+{
+    cv_game++;
+    for (size_t i = 0; i < times; i++) {
+        pthread_t thread;
+        if (cv_beside(&thread, cv_says_that_it_runs))
+            return 0;
+        nanosleep(&(struct timespec){.tv_nsec = ENDED_NANOSECONDS}, NULL);
+        const double begin = cv_now();
+        pthread_join(thread, NULL);
+        seconds += cv_now() - begin;
     }
     return times;
 }
@@ -362,6 +385,38 @@ size_t cv_thread_counters(size_t times) { return cv_play(times, cv_count, times)
 size_t cv_thread_sum(size_t times) { return cv_alone(times, cv_add); }
 
 size_t cv_thread_sums(size_t times) { return cv_play(times, cv_add, times); }
+
+/* One stores to all lines, then the other loads them. */
+static void cv_hand_over(size_t player)
+{
+    phases[player] = 0;
+    for (size_t i = 0; i < rounds; i++) {
+        while (atomic_load_explicit(&ball, memory_order_acquire) != 2 * i + player)
+            continue;
+        const double begin = cv_now();
+        for (size_t at = 0; at < LINES * LINE_WORDS; at += LINE_WORDS) {
+            if (player)
+                (void)lines[at];
+            else
+                lines[at] = (long)i;
+        }
+        atomic_thread_fence(memory_order_seq_cst);  /* the stores have left their buffer */
+        phases[player] += i ? cv_now() - begin : 0; /* at first nobody has the lines */
+        atomic_store_explicit(&ball, 2 * i + player + 1, memory_order_release);
+    }
+}
+
+static size_t cv_hand_lines(size_t times, int player)
+{
+    const double before = seconds;
+    const size_t played = cv_play(times + 1, cv_hand_over, times * LINES);
+    seconds = before + phases[player];
+    return played;
+}
+
+size_t cv_thread_given(size_t times) { return cv_hand_lines(times, 1); }
+
+size_t cv_thread_taken(size_t times) { return cv_hand_lines(times, 0); }
 
 size_t cv_thread_lock(size_t times)
 {

@@ -14,6 +14,7 @@ int cv_spaced(int number); /* ... which of them game `number` is played with; th
 /* As `run` of struct cv_work; each returns 0 where there is no second CPU. */
 size_t cv_thread_create(size_t times);   /* making a thread, until the call returns */
 size_t cv_thread_start(size_t times);    /* ... from there until it runs */
+size_t cv_thread_join(size_t times);     /* of a thread that has ended */
 size_t cv_thread_wake(size_t times);     /* from a signal to a sleeping thread until it runs */
 size_t cv_thread_handover(size_t times); /* a word of memory from one that writes it to one that looks at it */
 size_t cv_thread_barrier(size_t times);  /* two threads that look until both are there */
@@ -22,6 +23,8 @@ size_t cv_thread_barrier_all(size_t times);
 size_t cv_thread_lock(size_t times);   /* lock and unlock, which nobody else wants */
 size_t cv_thread_pass(size_t times);   /* of a lock that another one waits for, until that has it and what it guards */
 size_t cv_thread_asleep(size_t times); /* processor time of a thread that sleeps at a barrier of four threads a CPU, until it goes on */
+size_t cv_thread_given(size_t times);  /* a line of many that one loads in a row after the other has stored to them */
+size_t cv_thread_taken(size_t times);  /* ... and that is stored to after the other has loaded it */
 /* What a load, and an atomic operation, now and then, lose where another thread stores to the line meanwhile. */
 size_t cv_thread_shared(size_t times);
 size_t cv_thread_shared_atomic(size_t times);

@@ -14,7 +14,7 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.machine.profile_check import check_profile
 from convolver.machine.project import parse_changes, project
-from convolver.probing.kernel import kernel_cost, kernel_costs, measure_kernel
+from convolver.probing.kernel import kernel_cost, kernel_costs, kernel_samples, measure_kernel
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.runner import probe_binary
 from convolver.reporting.machine_tables import compare_rows
@@ -51,6 +51,15 @@ def test_the_probe_measures_what_this_kernel_takes():
     assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "thread.lock", "byte.read_file"} <= set(costs)
     assert all(0 < cost.low <= cost.seconds <= cost.high < 1 for cost in costs.values())
     assert costs["call.least"].seconds < costs["start.process"].seconds
+
+
+def test_a_line_of_many_passes_faster_than_one_alone():
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    seconds = {one["name"]: min(one["seconds"]) for one in kernel_samples(default_cpu()) if one["seconds"]}
+    assert 0 < seconds["thread.given"] < seconds["thread.handover"]
+    assert 0 < seconds["thread.taken"] < seconds["thread.handover"]
+    assert 0 < seconds["thread.join"] < 1e-3
 
 
 @pytest.mark.slow
