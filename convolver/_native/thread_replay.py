@@ -103,12 +103,14 @@ class PackedThreads:
         least: float | None = None,
         complexes: Complexes | None = None,
         near: NearWork | None = None,
+        handed: NDArray[np.float64] | None = None,
     ) -> ThreadRun:
         """Replay on ``cores`` cores. By class of work: seconds of an instruction alone, the part of them that waits for memory
         (0..1), bytes that it moves. ``capacity``: bytes a second that 1, 2, ... busy cores get; empty: no limit. ``touches``:
         what threads do to lines that others touch, ordered by class. ``pairs`` of the cores are two threads of one, each
         ``sibling`` times slower while both are busy. ``pinning``: one of :data:`PINNINGS`. ``least``: keep intervals of so
-        many seconds. ``complexes``: cores that share a last level; ``near``: what each class of work asks of it."""
+        many seconds. ``complexes``: cores that share a last level; ``near``: what each class of work asks of it; ``handed``:
+        seconds that an instruction takes in addition for lines that other threads had."""
         columns = [np.ascontiguousarray(column, dtype=float) for column in (seconds, memory, bytes_moved, capacity)]
         first, second, third, fourth = (ffi.from_buffer("double[]", one) if len(one) else ffi.NULL for one in columns)
         work = ffi.new("cv_threads_work *", {"classes": len(seconds), "seconds": first, "memory": second, "bytes": third})
@@ -127,6 +129,9 @@ class PackedThreads:
         if near is not None:
             kept += [_doubles(near.share), _doubles(near.moved)]
             work.near, work.near_bytes = kept[-2:]
+        if handed is not None:
+            kept.append(_doubles(handed))
+            work.handed = kept[-1]
         machine.pinning = 0 if pinning is None else 1 + PINNINGS.index(pinning)
         for name in COSTS:
             setattr(machine.costs, name, costs[name])

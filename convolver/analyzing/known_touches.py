@@ -1,18 +1,21 @@
-"""Lines that threads touch, found out once of each trace: they are the same on all machines."""
+"""Lines that threads touch and hand over, found out once of each trace: they are the same on all machines."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from convolver.analyzing.analysis_store import find_bytes, keep_bytes
 from convolver.heavy import pl
+from convolver.simulation.handed_lines import HandedLines, handed_lines
 from convolver.tracing.reader import Trace
 from convolver.tracing.spin_loops import SpinLoop
 from convolver.tracing.touched_lines import TouchedLine, TouchedLines, touched_lines
 
-_WHAT = "touches.msgpack"
+_WHAT, _HANDED = "touches.msgpack", "handed.msgpack"
+_COLUMNS = {"block": np.uint32, "kind": np.uint8, "own": np.float64, "other": np.float64, "count": np.float64}
 
 
 class _Kept(msgspec.Struct):
@@ -29,6 +32,19 @@ def known_touches(trace: Trace) -> TouchedLines | None:
     found = touched_lines(trace)
     if trace.id:
         keep_bytes(trace.id, _WHAT, msgspec.msgpack.encode(_kept(found)))
+    return found
+
+
+def known_handed(trace: Trace) -> HandedLines | None:
+    """Return what :func:`convolver.simulation.handed_lines.handed_lines` does, from the store of analyses where it is there."""
+    content = find_bytes(trace.id, _HANDED) if trace.id else None
+    if content is not None:
+        kept = msgspec.msgpack.decode(content, type=dict[str, list[float]] | None)
+        return None if kept is None else HandedLines(**{name: np.array(kept[name], kind) for name, kind in _COLUMNS.items()})
+    found = handed_lines(trace)
+    if trace.id:
+        columns = None if found is None else {name: getattr(found, name).tolist() for name in _COLUMNS}
+        keep_bytes(trace.id, _HANDED, msgspec.msgpack.encode(columns))
     return found
 
 

@@ -20,6 +20,7 @@ from convolver.analyzing.program_analysis import Analysis
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed import Elapsed
+from convolver.convolution.handed_time import COSTS
 from convolver.convolution.lost_time import contended_lines, lost_seconds, parallel_regions, spin_loops, waited_locks
 from convolver.convolution.spanning import spanning
 from convolver.convolution.thread_costs import (
@@ -38,6 +39,7 @@ from convolver.machine.catalog import MachineName
 from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
+from convolver.simulation.handed_lines import can_tell
 from convolver.tracing.reader import Trace
 from convolver.units import format_share
 
@@ -51,11 +53,12 @@ INTERVALS = 5000
 
 @dataclass(frozen=True)
 class _Node:
-    """What threads share and what events cost them."""
+    """What threads share, what events cost them, and how many times more than that lines from other threads do."""
 
     cores: int
     capacity: NDArray[np.float64]
     costs: Mapping[str, float]
+    dearer: Mapping[str, float]
     pairs: int
     sibling: float
     pinning: str | None
@@ -107,7 +110,8 @@ class ThreadReplay:
         return times.with_elapsed(self.on(machine, times, cores=cores, pinning=pinning).document())
 
     def _work(self, machine: MachineProfile, times: BlockTimes, cores: int, pinning: str | None) -> ClassWork:
-        return self._program.of(times, self._apart(machine, cores, pinning))
+        apart = 1 - 1 / cores if self.threads > cores else 1.0  # of the time: who had a line ran on another core
+        return self._program.of(machine, times, self._apart(machine, cores, pinning), thread_costs(machine)[0], apart)
 
     def _apart(self, machine: MachineProfile, cores: int, pinning: str | None) -> TimesApart | None:
         """Return what the program does where its threads are on several complexes of cores; None where they are on one."""
@@ -140,6 +144,8 @@ class ThreadReplay:
             notes.append(f"there are {cores} CPUs for the program, {why} (--cores)")
         elif too_large := larger_than_known(machine, cores):
             notes.append(too_large)
+        if not can_tell(self._trace):
+            notes.append("lines that threads hand over at barriers cost nothing: the trace has no order of all threads")
         run = self._run(work, node)
         seconds = float(run.totals["elapsed"])
         draws = self._draws(machine, times, work, node, run.totals)
@@ -194,7 +200,8 @@ class ThreadReplay:
         if where.complexes > 1:
             spread = "fill one after the other of" if pinning == COMPACT else "are spread over"
             more.append(f"threads {spread} {where.complexes} complexes of {each} CPUs, each with a last level of its own")
-        return _Node(cores, capacity, costs, pairs, sibling, pinning, complexes), [*notes, *more]
+        dearer = dict.fromkeys(COSTS, 1.0)
+        return _Node(cores, capacity, costs, dearer, pairs, sibling, pinning, complexes), [*notes, *more]
 
     def _beside_sibling(self, machine: MachineProfile) -> float:
         """Return how many times slower the program is as one of two on a core."""
@@ -224,6 +231,7 @@ class ThreadReplay:
             least=least,
             complexes=node.complexes,
             near=NearWork(near, work.near),
+            handed=np.array([node.dearer[name] for name in COSTS]) @ work.handed,
         )
 
     def _draws(
@@ -248,7 +256,8 @@ class ThreadReplay:
             part = node.complexes
             through = part._replace(capacity=capacity[i] * part.capacity, near_capacity=capacity[i] * part.near_capacity)
             costs_of_it = {name: cost[i] for name, cost in costs.items()}
-            drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it, complexes=through)
+            dearer = {name: costs_of_it[name] / node.costs[name] for name in COSTS}
+            drawn = replace(node, capacity=capacity[i] * node.capacity, costs=costs_of_it, dearer=dearer, complexes=through)
             drawn_work = work.drawn(seconds[:, i], system[chosen[i]])
             found = self._run(drawn_work, drawn).totals
             return float(found["elapsed"]) / self._program.processor_seconds(drawn_work, found)

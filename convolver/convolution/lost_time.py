@@ -16,6 +16,7 @@ LOCKS_SHOWN = LINES_SHOWN = 5
 REGIONS_SHOWN = 10
 SHARING, MEMORY, SIBLINGS = "lines that several threads write", "memory bandwidth", "threads that share a core"
 LAST = "the last level's bandwidth"
+HANDED = "lines from other threads"
 BARRIERS = "barriers"
 FEWER = "fewer threads than cores"
 LEAST_LOST, MUCH_LOST = 0.02, 0.1
@@ -27,7 +28,7 @@ LEAST_BUSY = 0.15
 def lost_seconds(run: ThreadRun, cores: int) -> dict[str, float]:
     """Return the core seconds without work by cause. Waiting counts only where a core was free for it that a thread could use."""
     totals = run.totals
-    lost = sum(totals[name] for name in ("saturated", "near", "contended", "paired"))
+    lost = sum(totals[name] for name in ("saturated", "near", "contended", "handed", "paired"))
     working = run.busy >= LEAST_BUSY * run.busy.mean() if run.busy.any() else np.ones(len(run.busy), np.bool_)
     usable = min(cores, int(np.count_nonzero(working))) if run.busy.any() else cores
     free = max(usable * totals["elapsed"] - totals["work"] - lost, 0.0)
@@ -44,6 +45,7 @@ def lost_seconds(run: ThreadRun, cores: int) -> dict[str, float]:
         MEMORY: totals["saturated"],
         LAST: totals["near"],
         SHARING: totals["contended"],
+        HANDED: totals["handed"],
         SIBLINGS: totals["paired"],
     }
 

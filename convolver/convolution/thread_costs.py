@@ -25,6 +25,8 @@ DEFAULT_COSTS = {
     "barrier_each": 0.03e-6,
     "lock": 6e-9,
     "handover": 27e-9,
+    "given": 1e-9,
+    "taken": 1.8e-9,
     "pass": 20e-9,
     "asleep": 7e-6,
     "chunk": 15e-9,
@@ -39,9 +41,11 @@ DEFAULT_COSTS = {
 }
 """Seconds: probed on two CPUs of a Zen 4 cloud machine, ``asleep`` on Zen 5, on Zen 3 ``sum`` and what a runtime of OpenMP takes;
 ``call`` and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or
-not."""
+not; lines in a row are given in 1/27 and taken in 1/15 of one (Zen 3, CPUs that share a last level; 1/43 and 1/24 where they do
+not)."""
+_OF_A_HANDOVER = ("pass", "given", "taken")
 PROBED = (
-    *("create", "start", "wake", "asleep", "handover", "pass", "barrier", "lock", "fork"),
+    *("create", "start", "join", "wake", "asleep", "handover", "given", "taken", "pass", "barrier", "lock", "fork"),
     *("shared", "shared_atomic", "counter", "sum", "crowded", "crowded_atomic"),
 )
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
@@ -70,7 +74,8 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
         if measured.get(alone) and measured.get(together):
             measured[name] = max(measured[together] / measured[alone], 1.0)
     if measured.get("handover"):
-        measured.setdefault("pass", measured["handover"] * DEFAULT_COSTS["pass"] / DEFAULT_COSTS["handover"])
+        for name in _OF_A_HANDOVER:
+            measured.setdefault(name, measured["handover"] * DEFAULT_COSTS[name] / DEFAULT_COSTS["handover"])
     for size in ("", "_all"):  # a region ends with a barrier
         if measured.get(f"region{size}"):
             measured[f"fork{size}"] = max(measured[f"region{size}"] - measured.get(f"barrier{size}", 0.0), 0.0)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.thread_replay import TOUCH
-from convolver.analyzing.known_touches import known_touches
+from convolver.analyzing.known_touches import known_handed, known_touches
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
+from convolver.convolution.handed_time import COSTS, handed_seconds
 from convolver.errors import UsageError
 from convolver.heavy import pl
+from convolver.machine.profile import MachineProfile
 from convolver.tracing.attribution import executions_by_counter
 from convolver.tracing.reader import Trace
 from convolver.tracing.thread_log import MOST_RECORDS
@@ -24,13 +26,15 @@ LINE_BYTES = 64
 @dataclass(frozen=True)
 class ClassWork:
     """By block: seconds of its threads as they are placed, without those in which they wait in loops of the program, over all of
-    its seconds. By class of work: seconds of all of it, bytes that one instruction brings from memory and from the last level.
-    Then seconds of a call, of a page and of the kernel before the second thread began."""
+    its seconds. By class of work: seconds of all of it, bytes that one instruction brings from memory and from the last level,
+    and seconds that lines from other threads add to it, a row for each of the costs that they follow (:data:`COSTS`). Then
+    seconds of a call, of a page and of the kernel before the second thread began."""
 
     worked: NDArray[np.float64]
     seconds: NDArray[np.float64]
     moved: NDArray[np.float64]
     near: NDArray[np.float64]
+    handed: NDArray[np.float64]
     call: float
     fault: float
     rest: float
@@ -76,6 +80,7 @@ class ThreadWork:
         self._instructions[: len(known)] = known
         self._inside = log.instructions_inside(counts.shape[1])
         self.touched = known_touches(trace)
+        self._handed, self._table = known_handed(trace), trace.signature.table
         self.touches = self._touches_by_class(trace)
         self._waits = np.zeros(self.blocks)
         """Share of each block's executions in which a thread waits for another."""
@@ -87,14 +92,34 @@ class ThreadWork:
         """How many blocks the program has."""
         return int(self._executions.shape[0])
 
-    def of(self, times: BlockTimes, apart: TimesApart | None) -> ClassWork:
-        """Return the work with the times of blocks on a machine, and those of threads on several complexes of its cores."""
+    def of(
+        self, machine: MachineProfile, times: BlockTimes, apart: TimesApart | None, costs: Mapping[str, float], apart_share: float
+    ) -> ClassWork:
+        """Return the work with the times of blocks on a machine, and those of threads on several complexes of its cores;
+        ``costs`` of lines from other threads, which are on other cores for a part of the time."""
         here = times if apart is None else apart.times
         worked = (1 - self._waits) * (1.0 if apart is None else apart.slower)
         blocks = times.table["block"].to_numpy().astype(np.intp)
         seconds = self._by_class(blocks, worked[blocks] * times.table["seconds"].to_numpy())
         moved, near = (self._moved(here, level) for level in (-1, -2))
-        return ClassWork(worked, seconds, moved, near, *self._system(times))
+        handed = apart_share * self._handed_by_class(machine, worked, times, costs)
+        return ClassWork(worked, seconds, moved, near, handed, *self._system(times))
+
+    def _handed_by_class(
+        self, machine: MachineProfile, worked: NDArray[np.float64], times: BlockTimes, costs: Mapping[str, float]
+    ) -> NDArray[np.float64]:
+        """Return the seconds that lines from other threads take of an instruction of each class, by the cost that they follow."""
+        found = np.zeros((len(COSTS), len(self._instructions)))
+        if self._handed is None:
+            return found
+        blocks = np.arange(self.blocks)
+        seconds = np.zeros(self.blocks)
+        seconds[times.table["block"].to_numpy().astype(np.intp)] = times.table["seconds"].to_numpy()
+        for row, each in zip(found, handed_seconds(self._handed, self._table, machine, worked * seconds, costs), strict=True):
+            by_class = self._by_class(blocks, each)
+            np.divide(by_class, self._instructions, out=row, where=self._instructions > 0)
+        found[:, 0] = 0  # before the second thread began
+        return found
 
     def each(self, work: ClassWork) -> NDArray[np.float64]:
         """Return the seconds of one instruction of each class; what no class has belongs to the first."""

@@ -79,6 +79,7 @@ typedef struct {
     const double *bytes;   /* from and to memory, of one instruction */
     const double *near;    /* part of the seconds that is waiting for the last level, and bytes from it; or NULL */
     const double *near_bytes;
+    const double *handed; /* seconds that lines which other threads had take, of one instruction, or NULL */
     uint32_t n_touches;
     uint32_t lines;                  /* all that touches name */
     const cv_threads_touch *touches; /* ordered by class */
@@ -100,7 +101,8 @@ typedef struct {
     double idle;      /* ... and in which none did */
     double saturated; /* thread seconds lost to others' use of memory ... */
     double near;      /* ... and of the last level */
-    double contended; /* thread seconds lost to lines that others write */
+    double contended; /* thread seconds lost to lines that others write meanwhile ... */
+    double handed;    /* ... and to those that they had before */
     double queued;    /* thread seconds lost to more threads than cores */
     double paired;    /* thread seconds lost to the other thread of a core */
     double barriers;  /* thread seconds that barriers take once all are there */
@@ -126,7 +128,7 @@ typedef struct {
     double work; /* thread seconds, with the machine to themselves */
     double locks;
     double saturated;
-    double contended;
+    double contended; /* lines handed over included */
     double paired;
     double barriers;
     uint32_t threads;

@@ -50,7 +50,8 @@ static bool begin_work(cv_threads *t, struct running *th)
     const struct cv_thread_record *r = &t->records[current(t, th)->record];
     const cv_threads_costs *c = &t->machine->costs;
     double user = r->instructions * t->work->seconds[r->work_class];
-    double seconds = user + r->calls * c->call + r->faults * c->fault;
+    const double handed = t->work->handed ? r->instructions * t->work->handed[r->work_class] : 0;
+    const double work = user + r->calls * c->call + r->faults * c->fault, seconds = work + handed;
     th->worked = true;
     if (seconds <= 0)
         return false;
@@ -64,9 +65,12 @@ static bool begin_work(cv_threads *t, struct running *th)
         }
         find_touches(t, th, r, seconds);
     }
-    t->totals->work += seconds;
-    if (team_of(t, th))
-        team_of(t, th)->region.work += seconds;
+    t->totals->work += work;
+    t->totals->handed += handed;
+    if (team_of(t, th)) {
+        team_of(t, th)->region.work += work;
+        team_of(t, th)->region.contended += handed;
+    }
     return true;
 }
 

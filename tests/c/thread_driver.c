@@ -17,7 +17,7 @@ static void run_case(const char *name, int number, uint32_t n)
     static const cv_threads_touch touches[] = {{0, 1, 0, 0.1, 0, 0.1}, {0, 2, 0, 0, 0.1, 0.1}, {2, 0, 1, 0.2, 0, 0}, {2, 1, 1, 0, 0, 0.5}};
     static const double near[CLASSES] = {0.5, 0.25, 0}, near_bytes[CLASSES] = {4, 8, 1};
     const uint32_t some = number % 2 ? 2 : 0; /* limits of complexes that are known */
-    cv_threads_work work = {CLASSES, seconds, memory, bytes, some ? near : NULL, near_bytes, 4, 2, touches};
+    cv_threads_work work = {CLASSES, seconds, memory, bytes, some ? near : NULL, near_bytes, some ? near : NULL, 4, 2, touches};
     cv_threads_machine machine = {
         3, number % 3, 1, 1.5, 2, capacity, number % 4, number % 3, some, some, capacity, capacity, {1e-5,  1e-5, 1e-6, 5e-6, 1e-4, 1e-6,
                                                                                                      1e-7,  1e-6, 1e-7, 1e-8, 1e-7, 2e-7,

@@ -24,6 +24,7 @@ from convolver.convolution.convolve import convolve
 from convolver.convolution.elapsed_replay import ThreadReplay
 from convolver.errors import UsageError
 from convolver.machine.catalog import find_machine
+from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.tracing import thread_log
@@ -562,6 +563,85 @@ def test_sets_that_overflow_one_last_level_fit_in_two(tmp_path):
     for one in (together, apart):
         assert one.interval[0] < one.seconds < one.interval[1]
     assert any("spread over 2 complexes of 8 CPUs" in note for note in apart.assumptions)
+
+
+HANDED = """
+#include <omp.h>
+#include <stdlib.h>
+static volatile long cells[8 * LINES] __attribute__((aligned(4096)));
+int main(int count, char **words)
+{
+    const int rounds = atoi(words[1]), other = count > 2;
+#pragma omp parallel num_threads(2)
+    for (int round = 0; round < rounds; round++) {
+        const int me = omp_get_thread_num();
+        for (long i = 0; me == 0 && i < 8 * LINES; i += 8)
+            cells[i] = round;
+#pragma omp barrier
+        for (long i = 0; me == other && i < 8 * LINES; i += 8)
+            cells[i];
+#pragma omp barrier
+    }
+}
+"""
+GIVEN, TAKEN = 1e-6, 3e-6
+
+
+@pytest.fixture(scope="module")
+def handing(tmp_path_factory):
+    """Return a function that traces two threads, of which one stores to lines and the same or the other one loads them then."""
+    folder = tmp_path_factory.mktemp("handed")
+    (folder / "handed.c").write_text(HANDED)
+
+    def traced(lines, rounds, *words, engine="valgrind"):
+        program, to = folder / f"handed-{lines}", folder / f"{lines}-{rounds}-{len(words)}-{engine}.cvt"
+        if not program.exists():
+            subprocess.run(["gcc", "-O1", "-fopenmp", f"-DLINES={lines}", "-o", program, folder / "handed.c"], check=True)
+        if not to.exists():
+            trace([str(program), str(rounds), *words], output=to, sampling=SamplingPlan(engine=engine))
+        return Trace.load(to)
+
+    return traced
+
+
+def handed(found, cores=2):
+    """Return seconds lost to lines from other threads, on a machine on which they cost much."""
+    profile = find_machine("cloud-epyc-milan")
+    costs = {"given": GIVEN, "taken": TAKEN, "handover": 1e-6}
+    kernel = tuple(KernelCost(name=f"thread.{name}", seconds=one, low=one, high=one) for name, one in costs.items())
+    machine = msgspec.structs.replace(profile, kernel=kernel)
+    one = ThreadReplay(found).on(machine, convolve(analyze(found, [machine]), machine), cores=cores)
+    assert one.interval[0] <= one.seconds <= one.interval[1]
+    assert any("hand over at barriers" in note for note in one.assumptions) == (found.header["sampling"]["engine"] == "native")
+    return one.lost["lines from other threads"]
+
+
+def test_lines_handed_over_at_barriers_cost_what_was_probed(handing):
+    """In each round but the first the one takes 2048 lines, which the other was given in the round before."""
+    lines, rounds = 2048, 100
+    expected = lines * ((rounds - 1) * TAKEN + rounds * GIVEN)
+    assert handed(handing(lines, rounds, "other")) == pytest.approx(expected, rel=0.05)
+
+
+def test_natively_lines_handed_over_are_said_to_be_unknown(handing):
+    assert handed(handing(2048, 100, "other", engine="native")) == 0
+
+
+def test_a_thread_that_loads_its_own_lines_gets_none(handing):
+    assert handed(handing(2048, 100)) == pytest.approx(0, abs=0.01 * 2048 * 100 * GIVEN)
+
+
+def test_lines_beyond_private_caches_come_from_the_last_level(handing):
+    """Of 16384 lines a core's second level holds the half that its thread touched last."""
+    lines, rounds = 16384, 24
+    held = find_machine("cloud-epyc-milan").hierarchy[1].size_bytes // 64
+    assert held == lines // 2
+    expected = held * ((rounds - 1) * TAKEN + rounds * GIVEN)
+    assert handed(handing(lines, rounds, "other")) == pytest.approx(expected, rel=0.05)
+
+
+def test_one_core_hands_no_lines_over(handing):
+    assert handed(handing(2048, 100, "other"), cores=1) == 0
 
 
 def test_a_report_ranks_threads_by_elapsed_time(stair, tmp_path, convolver):

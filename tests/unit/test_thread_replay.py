@@ -43,7 +43,7 @@ def events(*rows):
 
 def run(rows, cores=8, memory=0.0, moved=0.0, capacity=(), touches=None, pairs=0, sibling=1.0, **more):
     packed = PackedThreads(rows if isinstance(rows, np.ndarray) else events(*rows))
-    known = {name: more.pop(name, None) for name in ("pinning", "least", "complexes", "near")}
+    known = {name: more.pop(name, None) for name in ("pinning", "least", "complexes", "near", "handed")}
     one = np.ones(1)
     limits, asked = np.array(capacity, float), {**FREE, **more}
     return packed.run(
@@ -539,6 +539,21 @@ def test_costs_near_nothing_are_no_less_certain_than_guesses():
     known = KernelCost(name="thread.pass", seconds=5e-8, low=5e-13, high=7e-8)
     drawn = drawn_costs(msgspec.structs.replace(find_machine("cloud-epyc-milan"), kernel=(known,)), 400)["pass"]
     assert np.quantile(drawn, (0.05, 0.5, 0.95)) == pytest.approx((2.5e-8, 5e-8, 1e-7), rel=0.2)
+
+
+def test_lines_from_other_threads_take_time_but_are_no_work():
+    found = run(independent(3, 5), handed=np.full(1, 0.5))
+    assert found.totals["elapsed"] == pytest.approx(7.5)
+    assert (found.totals["work"], found.totals["handed"]) == pytest.approx((8, 4))
+    lost = lost_seconds(found, 2)
+    assert lost["lines from other threads"] == pytest.approx(4)
+    assert sum(lost.values()) == pytest.approx(2 * 7.5 - 8)
+
+
+def test_lines_in_a_row_follow_a_probed_handover():
+    costs = thread_costs(probed(2, handover=10 * DEFAULT_COSTS["handover"]))[0]
+    assert (costs["given"], costs["taken"]) == pytest.approx((10 * DEFAULT_COSTS["given"], 10 * DEFAULT_COSTS["taken"]))
+    assert thread_costs(probed(2, handover=1e-7, given=3e-9))[0]["given"] == 3e-9
 
 
 def test_who_only_stores_or_has_a_line_alone_loses_nothing():
