@@ -90,10 +90,10 @@ def test_command_in_one_go_writes_every_artifact(folder, run):
 
 
 def test_one_line_says_what_predict_wrote(folder, run):
-    done = run("predict", "cg.cvt", "-b", "here", "-t", "fast", "-o", "told", code=0)
+    done = run("predict", "cg.cvt", "-b", "here", "-t", "fast", "-o", "one-line", code=0)
     assert ".json" not in done.stdout
-    assert done.stderr.splitlines()[-1] == "Wrote told/cg.* and told/cg@*; `convolver report told` shows them."
-    assert run("report", "told", code=0).stdout
+    assert done.stderr.splitlines()[-1] == "Wrote one-line/cg.* and one-line/cg@*; `convolver report one-line` shows them."
+    assert run("report", "one-line", code=0).stdout
     assert "`convolver report 'to ld'`" in run("predict", "cg.cvt", "-b", "here", "-o", "to ld", code=0).stderr
 
 
