@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from convolver.analyzing.falls import DEPENDENT, Array
 from convolver.convolution.memory import mean_width, patterns
 from convolver.convolution.rates import combine
+from convolver.heavy import pl
 from convolver.machine.profile import MachineProfile
 from convolver.signature.features import line_capacities
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.handed_lines import HandedLines
-
-if TYPE_CHECKING:
-    import polars as pl
 
 COSTS = ("given", "taken", "handover")
 """Costs that the seconds of :func:`handed_seconds` follow: of lines loaded and stored to in a row, and of loads that wait for one
