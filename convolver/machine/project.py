@@ -28,11 +28,12 @@ import msgspec
 
 from convolver.errors import UsageError
 from convolver.machine.calibration import PAGE, Calibration
+from convolver.machine.complexes import THREADS_PER_CORE
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import NAMED_SETS
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels
 from convolver.machine.maps import MEMORY, Curve, Point, check_curves, plateau
-from convolver.machine.profile import MachineProfile, Throughput
+from convolver.machine.profile import MOST_CPUS, MachineProfile, Throughput
 from convolver.units import format_bytes, parse_bytes
 
 _STREAMING = ("unit", "stride", "streams", "stream_hot", "chase_sequential")
@@ -303,9 +304,11 @@ def _assumed(known: Calibration, levels: Sequence[str], changes: Changes) -> tup
 
 
 def _core(cpu: Mapping[str, Any], width: float) -> dict[str, Any]:
-    """Return what says which core it is: a projection keeps its pipeline, as wide as ``core_width`` says."""
+    """Return what says which core it is, and how many there can be: a projection keeps its pipeline, as wide as ``core_width``
+    says, the threads that share it and the CPUs of the largest machine known."""
     width *= cpu.get("core_width", 1.0)
-    kept = {name: cpu[name] for name in ("vendor", "family", "model_number", *NAMED_SETS) if name in cpu}
+    names = ("vendor", "family", "model_number", THREADS_PER_CORE, MOST_CPUS, *NAMED_SETS)
+    kept = {name: cpu[name] for name in names if name in cpu}
     return kept if width == 1.0 else {**kept, "core_width": width}
 
 

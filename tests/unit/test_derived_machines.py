@@ -15,6 +15,7 @@ from convolver.errors import SchemaError
 from convolver.machine.catalog import find_machine, list_machines
 from convolver.machine.cores import choose_core
 from convolver.machine.derived import DERIVED_SUFFIX, Derivation
+from convolver.machine.project import parse_changes, project
 
 BUNDLED = [entry for entry in list_machines() if entry.path.name.endswith(DERIVED_SUFFIX)]
 
@@ -205,3 +206,10 @@ def test_the_second_level_takes_the_cycles_of_its_own_core():
     base = find_machine(derivation.base)
     seconds = derivation.apply(base).calibration.latency[0]
     assert seconds * derivation.clock == pytest.approx(base.calibration.latency[0] * 14 / 16, rel=0.01)
+
+
+def test_a_projection_keeps_most_cpus_and_threads_of_a_core():
+    base = find_machine("cloud-epyc-9b45")
+    faster = project(base, "faster", parse_changes([], ["core.clock=2"]))
+    assert faster.known_cpus == base.known_cpus == 192
+    assert core_pairs(faster, 8) == core_pairs(base, 8) == 4
