@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from convolver._native.detailed_engine import DetailedGeometry
+from convolver._native.simulator import Geometry
 from convolver.machine.hierarchy import INCLUSIONS, INDICES, POLICIES, PREFETCHERS
 from tests.oracle.detailed_oracle import Options
 
@@ -37,7 +38,8 @@ def _index(draw: st.DrawFn) -> dict:
     index = draw(st.sampled_from(["modulo", "modulo", "modulo", *INDICES]))
     slices = {"intel-slices": draw(st.sampled_from([2, 4, 8])), "mixed-slices": draw(st.integers(1, 6))}.get(index, 1)
     sets = draw(st.sampled_from([1, 2, 3, 4, 7, 8, 16, 64]))
-    sets = {"xor": 1 << (sets.bit_length() - 1)}.get(index, sets * slices)
+    power = 1 << (sets.bit_length() - 1)
+    sets = {"xor": power, "page-frames": 16 * power}.get(index, sets * slices)
     return {"index": index, "slices": slices, "sets": sets}
 
 
@@ -98,7 +100,15 @@ def any_hierarchy(draw: st.DrawFn, cores: int = 1) -> list[Options]:
 def plain_hierarchy(draw: st.DrawFn) -> list[Options]:
     """Levels that the fast engine can do too."""
     line = draw(st.sampled_from([16, 64, 128]))
-    return [
-        Options(line=line, **{name: value for name, value in draw(_own()).items() if name in ("policy", "ways")}, sets=sets)
-        for sets in draw(st.lists(st.sampled_from([1, 2, 3, 8, 33, 64, 100]), min_size=1, max_size=4))
-    ]
+    levels = []
+    for sets in draw(st.lists(st.sampled_from([1, 2, 3, 8, 33, 64, 100, 512]), min_size=1, max_size=4)):
+        own = {name: value for name, value in draw(_own()).items() if name in ("policy", "ways")}
+        framed = own["policy"] != "lru" and sets & (sets - 1) == 0 and draw(st.booleans())
+        levels.append(Options(line=line, **own, sets=sets, index="page-frames" if framed else "modulo"))
+    return levels
+
+
+def fast_geometry(options: Options) -> Geometry:
+    """A level of :func:`plain_hierarchy` as the fast engine sees it."""
+    policy = POLICIES.index(options.policy)
+    return Geometry(options.sets, options.ways, options.line, policy, frames=options.index == "page-frames")

@@ -27,6 +27,7 @@ class Geometry(NamedTuple):
     own: bool = False  # each thread has one for itself
     parts: int = 1  # else: thread t has number t // adjacent % parts
     adjacent: int = 1
+    frames: bool = False  # pages lie in frames at random: a power of two sets, another policy than LRU
 
 
 class OwnerLimitError(SimulationError):

@@ -23,6 +23,8 @@ INCLUSIONS = enum_names("cv_inclusion", "CV_")
 TAKE_VICTIMS = ("exclusive", "victim")
 """Levels that are filled by what leaves the level above."""
 INDICES = enum_names("cv_index", "CV_INDEX_")
+PAGE_FRAMES = "page-frames"
+"""The index of a cache that looks for physical addresses: pages of 4 KiB lie in frames at random."""
 PREFETCHERS = enum_names("cv_prefetcher", "CV_PREFETCH_")
 WRITES = ("back", "through")
 SEMANTICS = enum_names("cv_semantics", "CV_")
@@ -97,8 +99,8 @@ def _check_numbers(level: Level) -> None:
 
 def _check_index(level: Level) -> None:
     name, slices = level.level, level.slices
-    if level.index == "xor" and not _is_power_of_two(level.sets):
-        raise HierarchyError(f"{name} has {level.sets} sets; the index 'xor' needs a power of two.")
+    if level.index in ("xor", PAGE_FRAMES) and not _is_power_of_two(level.sets):
+        raise HierarchyError(f"{name} has {level.sets} sets; the index '{level.index}' needs a power of two.")
     if level.index == "intel-slices" and slices not in (2, 4, 8):
         raise HierarchyError(f"{name} has {slices} slices; 'intel-slices' is known for 2, 4 and 8.")
     if not level.index.endswith("slices") and slices != 1:
@@ -207,7 +209,7 @@ def is_plain(levels: Sequence[Level]) -> bool:
         and not level.write_combining
         and level.sector_bytes in (0, level.line_bytes)
         and level.line_bytes == levels[0].line_bytes
-        and level.index == "modulo"
+        and (level.index == "modulo" or (level.index == PAGE_FRAMES and level.policy != "lru"))
         and level.prefetcher is None
         and level.seed == 0
         for level in levels

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from convolver._native.detailed_engine import AnySimulator
 from convolver._native.relay import Relay
 from convolver._native.simulator import Counts, Geometry, Simulator
-from convolver.machine.hierarchy import POLICIES
+from convolver.machine.hierarchy import PAGE_FRAMES, POLICIES, Level
+from convolver.machine.page_frames import lines_of_page
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
 from convolver.simulation.targets import Target
@@ -33,6 +34,14 @@ def class_geometry(sets: int, ways: int, classes: int) -> tuple[int, int]:
     if sets < classes:
         return classes, max(1, round(ways * sets / classes))
     return (round(sets / classes) or 1) * classes, ways
+
+
+def _set_geometry(level: Level, classes: int) -> tuple[int, int]:
+    """Return :func:`class_geometry` of a level. Of one whose pages lie in frames, classes beyond the lines of a page are some of
+    the pages: they find as many frames fewer."""
+    if level.index == PAGE_FRAMES and classes > lines_of_page(level.line_bytes):
+        return max(level.sets * lines_of_page(level.line_bytes) // classes, lines_of_page(level.line_bytes)), level.ways
+    return class_geometry(level.sets, level.ways, classes)
 
 
 class Group:
@@ -59,12 +68,13 @@ class Group:
         self._hierarchies = [
             [
                 Geometry(
-                    *class_geometry(level.sets, level.ways, classes),
+                    *_set_geometry(level, classes),
                     line_bytes=level.line_bytes,
                     policy=POLICIES.index(level.policy),
                     own=number < system.private_levels,
                     parts=system.placed[0],
                     adjacent=system.placed[1],
+                    frames=level.index == PAGE_FRAMES,
                 )
                 for number, level in enumerate(system.hierarchy)
             ]

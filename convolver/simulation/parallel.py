@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from convolver._native.relay import Relay
 from convolver._native.simulator import Counts, Geometry, Simulator
 from convolver.machine.hierarchy import DEPENDENT_POLICIES, POLICIES
+from convolver.machine.page_frames import lines_of_page
 
 
 def shares(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> int:
     """Return into how many equal shares the sets can be cut for ``jobs`` threads: a power of two that divides all set counts.
 
-    One where a level has a policy whose sets depend on each other.
+    Lines of a page stay apart where pages lie in frames. One where a level has a policy whose sets depend on each other.
     """
-    if any(POLICIES[level.policy] in DEPENDENT_POLICIES for levels in hierarchies for level in levels):
+    every = [level for levels in hierarchies for level in levels]
+    if any(POLICIES[level.policy] in DEPENDENT_POLICIES for level in every):
         return 1
-    common = math.gcd(*(level.sets for levels in hierarchies for level in levels))
+    common = math.gcd(*(level.sets for level in every), *(lines_of_page(level.line_bytes) for level in every if level.frames))
     return min(common & -common, 1 << (max(jobs, 1).bit_length() - 1))
 
 

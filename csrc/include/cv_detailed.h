@@ -29,7 +29,8 @@ enum cv_index {
     CV_INDEX_XOR = 1, /* exclusive or of all groups of log2(sets) bits of the line number; sets: a power of two */
     CV_INDEX_INTEL_SLICES =
         2, /* a slice by the parities that Maurice et al. found (RAID 2015), a set within it by modulo; slices: 2, 4, 8 */
-    CV_INDEX_MIXED_SLICES = 3 /* a slice by a hash of the line number, any number of slices */
+    CV_INDEX_MIXED_SLICES = 3, /* a slice by a hash of the line number, any number of slices */
+    CV_INDEX_PAGE_FRAMES = 4   /* by physical addresses, with pages of 4 KiB in frames at random; sets: a power of two */
 };
 
 enum cv_prefetcher {

@@ -36,6 +36,7 @@ typedef struct {
     uint32_t own;        /* 1: each thread has one for itself (cv_sim_thread); the levels before it, too */
     uint32_t parts;      /* else: thread t has number t / adjacent % parts of so many; 0: all threads share one */
     uint32_t adjacent;   /* 0: 1 */
+    uint32_t frames;     /* 1: as CV_INDEX_PAGE_FRAMES (cv_detailed.h); sets: a power of two, policy: another than LRU */
 } cv_sim_level;
 
 typedef struct cv_sim cv_sim;

@@ -1,5 +1,6 @@
 /* Which set a line belongs to. */
 #include "detailed.h"
+#include "level.h"
 
 /* Exclusive or of all groups of log2(sets) bits of the line number. */
 static uint64_t folded(const cv_node *n, uint64_t line)
@@ -31,6 +32,15 @@ static uint64_t mixed_slice(const cv_node *n, uint64_t line)
     return (z ^ (z >> 31)) % n->is.slices;
 }
 
+/* Lines of a page stay side by side, in the frame that it lies in. */
+static uint64_t in_frame(const cv_node *n, uint64_t line)
+{
+    const uint32_t page_shift = PAGE_BITS - n->line_shift;
+    const uint64_t within = (UINT64_C(1) << page_shift) - 1;
+    const uint64_t frame = page_shift ? cv_frame_of(line >> page_shift) : line;
+    return (frame << page_shift | (line & within)) & (n->is.sets - 1);
+}
+
 uint64_t cv_set_of(const cv_node *n, uint64_t line)
 {
     uint64_t of_slice = n->is.sets / n->is.slices;
@@ -38,6 +48,7 @@ uint64_t cv_set_of(const cv_node *n, uint64_t line)
     case CV_INDEX_XOR: return folded(n, line);
     case CV_INDEX_INTEL_SLICES: return intel_slice(n, line) * of_slice + line % of_slice;
     case CV_INDEX_MIXED_SLICES: return mixed_slice(n, line) * of_slice + line % of_slice;
+    case CV_INDEX_PAGE_FRAMES: return in_frame(n, line);
     default: return n->set_bits != NO_WAY ? line & (n->is.sets - 1) : line % n->is.sets;
     }
 }

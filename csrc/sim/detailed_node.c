@@ -17,7 +17,8 @@ static bool has_index(const cv_detailed_level *is)
     bool sliced = is->slices >= 1 && is->sets % is->slices == 0;
     switch (is->index) {
     case CV_INDEX_MODULO: return is->slices == 1;
-    case CV_INDEX_XOR: return is->slices == 1 && is_power_of_two(is->sets);
+    case CV_INDEX_XOR:
+    case CV_INDEX_PAGE_FRAMES: return is->slices == 1 && is_power_of_two(is->sets);
     case CV_INDEX_INTEL_SLICES: return sliced && (is->slices == 2 || is->slices == 4 || is->slices == 8);
     case CV_INDEX_MIXED_SLICES: return sliced;
     default: return false;

@@ -27,13 +27,17 @@ static cv_status learn_regions(cv_level *l, const cv_regions *r)
     l->all.offsets = offsets;
     for (uint64_t id = l->all.offsets_end; id < end; id += 2) {
         uint64_t offset = 0;
-        if (id >= REGIONS_DIRECT) {
+        if (l->page_shift) {
+            offset = id < REGIONS_DIRECT ? id : r->region_of[(id - REGIONS_DIRECT) / 2];
+        } else if (id >= REGIONS_DIRECT) {
             unsigned __int128 true_line = (unsigned __int128)r->region_of[(id - REGIONS_DIRECT) / 2] << REGION_BITS;
             uint64_t wanted = (uint64_t)(true_line % l->sets), got = (id << REGION_BITS) % l->sets;
             offset = wanted >= got ? wanted - got : wanted + l->sets - got;
         }
         /* The empty number above a region is where lines near its end lie after the offset was added. */
         offsets[id] = offsets[id + 1] = (uint32_t)offset;
+        if (l->page_shift && id < REGIONS_DIRECT)
+            offsets[id + 1]++;
     }
     l->all.offsets_end = end;
     return CV_OK;
@@ -61,13 +65,15 @@ static cv_status widen(cv_level *l)
 
 cv_status cv_level_prepare(cv_level *l, const cv_regions *r, uint64_t line_end)
 {
-    if (!l->power_of_two && cv_regions_end(r) > l->all.offsets_end && learn_regions(l, r) != CV_OK)
+    if ((!l->power_of_two || l->page_shift) && cv_regions_end(r) > l->all.offsets_end && learn_regions(l, r) != CV_OK)
         return CV_ERROR_MEMORY;
     return line_end > l->line_limit ? widen(l) : CV_OK;
 }
 
 bool cv_level_possible(const cv_sim_level *g)
 {
+    if (g->frames && (g->policy == CV_SIM_LRU || (g->sets & (g->sets - 1))))
+        return false;
     return g->sets >= 1 && g->sets <= CV_SIM_MAX_SETS && g->ways >= 1 && g->ways <= CV_SIM_MAX_WAYS && g->line_bytes >= 8 &&
            g->line_bytes <= 4096 && (g->line_bytes & (g->line_bytes - 1)) == 0;
 }
@@ -80,6 +86,9 @@ cv_status cv_level_new(cv_level *l, const cv_sim_level *geometry, bool first, co
     l->power_of_two = (l->sets & (l->sets - 1)) == 0;
     l->shift = (uint32_t)__builtin_ctzll(l->sets);
     l->shift = l->shift < SHIFT_MAX ? l->shift : SHIFT_MAX;
+    const uint32_t page_shift = PAGE_BITS - (uint32_t)__builtin_ctz(geometry->line_bytes);
+    l->page_shift = geometry->frames && l->sets >> page_shift > 1 ? page_shift : 0; /* else frames change nothing */
+    l->frames = geometry->frames != 0;
     l->magic = UINT64_MAX / l->sets + 1;
     l->policy = geometry->policy;
     l->own = geometry->own != 0;
@@ -120,7 +129,8 @@ cv_status cv_level_switch(cv_level *l, uint32_t from, uint32_t to, const cv_simd
     }
     cv_level *next = &l->all.threads[to];
     if (!next->rows) {
-        const cv_sim_level geometry = {l->sets, l->ways, 0, l->policy, l->own, l->parts, l->adjacent};
+        const uint32_t line_bytes = (1u << PAGE_BITS) >> l->page_shift; /* matters where pages lie in frames */
+        const cv_sim_level geometry = {l->sets, l->ways, line_bytes, l->policy, l->own, l->parts, l->adjacent, l->frames};
         cv_status status = cv_level_new(next, &geometry, l->first, simd);
         if (status != CV_OK)
             return status;

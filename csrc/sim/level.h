@@ -4,9 +4,11 @@
 
 #include "sim.h"
 
-#define DIRTY UINT32_C(0x80000000) /* in a 32-bit tag */
-#define EMPTY (DIRTY - 1)          /* no line has this tag */
-#define SHIFT_MAX (LINE_BITS - 31) /* from there on 31 bits hold the rest of a line: a tag may repeat bits of the set */
+#define DIRTY UINT32_C(0x80000000)      /* in a 32-bit tag */
+#define EMPTY (DIRTY - 1)               /* no line has this tag */
+#define SHIFT_MAX (LINE_BITS - 31)      /* from there on 31 bits hold the rest of a line: a tag may repeat bits of the set */
+#define PAGE_BITS 12                    /* log2 of the bytes of a page */
+#define PAGES ((UINT64_C(1) << 49) - 1) /* as many are distinguished */
 #define WIDE_DIRTY (UINT64_C(1) << 63)
 #define WIDE_EMPTY (WIDE_DIRTY - 1)
 
@@ -35,6 +37,33 @@ static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level 
         return (tag << l->shift) | set;
     uint64_t x = tag * l->sets + set;
     return x - l->all.offsets[x >> REGION_BITS];
+}
+
+/* The frame that a page lies in: any, the same in every run (splitmix64's finalizer). */
+static inline uint64_t cv_frame_of(uint64_t page)
+{
+    uint64_t z = (page & PAGES) + UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* The same two of any level, also of one whose pages lie in frames: there the tag is the page. */
+static inline cv_place cv_any_place_of(const cv_level *l, uint64_t line)
+{
+    if (!l->page_shift)
+        return cv_place_of(l, line, l->power_of_two);
+    const uint64_t within = (UINT64_C(1) << l->page_shift) - 1, region = l->all.offsets[line >> REGION_BITS];
+    const uint64_t true_line = region << REGION_BITS | (line & ((UINT64_C(1) << REGION_BITS) - 1));
+    const uint64_t frame = cv_frame_of(true_line >> l->page_shift) << l->page_shift;
+    return (cv_place){(frame | (line & within)) & (l->sets - 1), line >> l->page_shift};
+}
+
+static inline uint64_t cv_any_line_of(const cv_level *l, uint64_t set, uint64_t tag)
+{
+    if (!l->page_shift)
+        return cv_line_of(l, set, tag, l->power_of_two);
+    return tag << l->page_shift | (set & ((UINT64_C(1) << l->page_shift) - 1));
 }
 
 /* The record that writes a victim (a 32-bit tag) of `record`'s set back; any word where the victim is not dirty. */

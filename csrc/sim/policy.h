@@ -35,7 +35,7 @@ static size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out
     const uint64_t *start = out;
     for (size_t i = 0; i < n; i++) {
         uint64_t record = in[i], dirty = record & FLAG ? WIDE_DIRTY : 0;
-        cv_place p = cv_place_of(l, record & LINE_MASK, l->power_of_two);
+        cv_place p = cv_any_place_of(l, record & LINE_MASK);
         uint32_t way, empty;
         uint64_t *row = NAME(find)(l, p.set, p.tag, &way, &empty);
         if (way < l->ways) {
@@ -51,7 +51,7 @@ static size_t NAME(run)(cv_level *l, const uint64_t *in, size_t n, uint64_t *out
         if (l->first || !dirty)
             *out++ = record & ~FLAG;
         if (victim & WIDE_DIRTY)
-            *out++ = (record & ~LINE_MASK) | FLAG | cv_line_of(l, p.set, victim & ~WIDE_DIRTY, l->power_of_two);
+            *out++ = (record & ~LINE_MASK) | FLAG | cv_any_line_of(l, p.set, victim & ~WIDE_DIRTY);
     }
     return (size_t)(out - start);
 }

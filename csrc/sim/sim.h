@@ -73,8 +73,10 @@ struct cv_level {
     uint64_t magic;        /* ceil(2^64 / sets): division by multiplication */
     uint64_t line_limit;   /* lines below it have tags that fit */
     uint32_t ways, stride; /* stride: tags from one row to the next */
+    uint32_t page_shift;   /* log2 of the lines of a page where pages lie in frames, else 0 */
     uint32_t shift;        /* of a tag in its line; where sets are a power of two at most its logarithm (level.h) */
     bool power_of_two, first, wide;
+    bool frames;              /* pages lie in frames; page_shift may still be 0 */
     bool own;                 /* by thread */
     uint32_t parts, adjacent; /* ... else as in cv_sim_level, at least 1 */
     uint32_t policy;          /* enum cv_sim_policy */
@@ -84,7 +86,8 @@ struct cv_level {
     int32_t selector;         /* of DRRIP: who wins the duel */
     uint32_t bimodal;         /* of DRRIP: bimodal fills */
     struct {
-        uint32_t *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line */
+        uint32_t
+            *offsets; /* per region number: makes (dense line + offset) mod sets the set of the true line; the true region for frames */
         uint64_t offsets_end;
         uint32_t n_threads; /* in `threads` */
         uint32_t fills;     /* misses of references with gaps in sets with room, so far */

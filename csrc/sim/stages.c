@@ -9,7 +9,7 @@ static bool equal(const cv_level *l, const cv_sim_level *g)
 {
     const uint32_t parts = g->parts && !g->own ? g->parts : 1, adjacent = g->adjacent ? g->adjacent : 1;
     return l->sets == g->sets && l->ways == g->ways && l->policy == g->policy && l->own == (g->own != 0) && l->parts == parts &&
-           (parts == 1 || l->adjacent == adjacent);
+           l->frames == (g->frames != 0) && (parts == 1 || l->adjacent == adjacent);
 }
 
 /* First stage from `at` on that is not as deep. */
@@ -69,7 +69,7 @@ static cv_status count(cv_front *f, cv_level *l, const uint32_t *owner, const ui
 /* Has the set of a record an empty way? These are the last ones of a row. */
 static bool has_room(const cv_level *l, uint64_t record)
 {
-    const uint64_t set = cv_place_of(l, record & LINE_MASK, l->power_of_two).set;
+    const uint64_t set = cv_any_place_of(l, record & LINE_MASK).set;
     if (l->wide || l->policy != CV_SIM_LRU)
         return (((const uint64_t *)l->rows)[set * l->ways + l->ways - 1] & ~WIDE_DIRTY) == WIDE_EMPTY;
     return (((const uint32_t *)l->rows)[set * l->stride + l->ways - 1] & ~DIRTY) == EMPTY;

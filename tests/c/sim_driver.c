@@ -14,11 +14,12 @@ static uint64_t next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static const cv_sim_level LEVELS[] = {
-    {64, 12, 64, 0, 1, 0, 0},    {1024, 16, 64, 0, 1, 0, 0}, {53, 20, 64, 0, 0, 3, 2}, {1, 1, 8, 0, 0, 0, 0},   {3, 64, 4096, 0, 0, 0, 0},
-    {100, 33, 4096, 0, 0, 0, 0}, {64, 8, 64, 1, 0, 0, 0},    {16, 64, 64, 2, 0, 0, 0}, {7, 64, 64, 3, 0, 0, 0}, {9, 5, 64, 4, 0, 0, 0},
-    {11, 3, 64, 5, 0, 0, 0},     {65, 4, 64, 6, 0, 0, 0},    {5, 7, 64, 7, 0, 0, 0}};
-static const uint32_t N_LEVELS[] = {3, 1, 2, 7};
+static const cv_sim_level LEVELS[] = {{64, 12, 64, 0, 1, 0, 0, 0}, {1024, 16, 64, 0, 1, 0, 0, 0}, {53, 20, 64, 0, 0, 3, 2, 0},
+                                      {1, 1, 8, 0, 0, 0, 0, 0},    {3, 64, 4096, 0, 0, 0, 0, 0},  {100, 33, 4096, 0, 0, 0, 0, 0},
+                                      {64, 8, 64, 1, 0, 0, 0, 0},  {16, 64, 64, 2, 0, 0, 0, 0},   {7, 64, 64, 3, 0, 0, 0, 0},
+                                      {9, 5, 64, 4, 0, 0, 0, 0},   {11, 3, 64, 5, 0, 0, 0, 0},    {65, 4, 64, 6, 0, 0, 0, 0},
+                                      {5, 7, 64, 7, 0, 0, 0, 0},   {512, 7, 64, 2, 0, 0, 0, 1}};
+static const uint32_t N_LEVELS[] = {3, 1, 2, 8};
 static const uint64_t BASES[] = {0, 1 << 20, UINT64_C(0x7f0000000000), UINT64_C(0x7ffc00000000), UINT64_MAX - 70000};
 
 static void check(cv_status status, const char *what)
@@ -89,11 +90,11 @@ static void make(cv_sim **sims)
 int main(void)
 {
     cv_sim *sim = NULL, *sims[SIMS];
-    const cv_sim_level impossible[] = {
-        {64, 65, 64, 0, 0, 0, 0}, {64, 8, 48, 0, 0, 0, 0}, {0, 8, 64, 0, 0, 0, 0}, {8, 3, 64, 3, 0, 0, 0}, {8, 4, 64, 8, 0, 0, 0}};
-    const cv_sim_level below[] = {{64, 12, 64, 0, 0, 0, 0}, {64, 12, 64, 0, 1, 0, 0}};
+    const cv_sim_level impossible[] = {{64, 65, 64, 0, 0, 0, 0, 0}, {64, 8, 48, 0, 0, 0, 0, 0}, {0, 8, 64, 0, 0, 0, 0, 0},
+                                       {8, 3, 64, 3, 0, 0, 0, 0},   {8, 4, 64, 8, 0, 0, 0, 0},  {8, 4, 64, 0, 0, 0, 0, 1}};
+    const cv_sim_level below[] = {{64, 12, 64, 0, 0, 0, 0, 0}, {64, 12, 64, 0, 1, 0, 0, 0}};
     const uint32_t one = 1, two = 2;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (cv_sim_new(&impossible[i], &one, 1, &sim) != CV_ERROR_ARGUMENT)
             return 2;
     if (cv_sim_new(below, &two, 1, &sim) != CV_ERROR_ARGUMENT)

@@ -30,6 +30,12 @@ def set_number(options, number: int) -> int:
         z = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & MASK
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
         return (z ^ (z >> 31)) % slices * (sets // slices) + number % (sets // slices)
+    if options.index == "page-frames" and options.line < 4096:
+        page, within = divmod(number, 4096 // options.line)
+        z = ((page & (1 << 49) - 1) + 0x9E3779B97F4A7C15) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return ((z ^ (z >> 31)) * (4096 // options.line) + within) % sets
     return number % sets
 
 

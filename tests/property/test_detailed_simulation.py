@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convolver._native.detailed_engine import COUNTS, DetailedSimulator
-from convolver._native.simulator import Geometry, Simulator
-from convolver.machine.hierarchy import POLICIES, SEMANTICS
-from tests.detailed_strategies import any_hierarchy, geometry, plain_hierarchy
+from convolver._native.simulator import Simulator
+from convolver.machine.hierarchy import SEMANTICS
+from tests.detailed_strategies import any_hierarchy, fast_geometry, geometry, plain_hierarchy
 from tests.oracle.detailed_oracle import Options, Run
 from tests.reference_streams import arrays, streams
 
@@ -84,7 +84,7 @@ def test_cores_that_share_levels_count_like_the_slow_model(turns, levels):
 @settings(max_examples=100, deadline=None)
 @given(streams(8), plain_hierarchy())
 def test_the_detailed_engine_counts_like_the_fast_one(references, levels):
-    fast = Simulator([[Geometry(level.sets, level.ways, level.line, POLICIES.index(level.policy)) for level in levels]])
+    fast = Simulator([[fast_geometry(level) for level in levels]])
     detailed = _made(levels)
     address, size, write, block = arrays(references).values()
     fast.feed(address, size, write, block)
@@ -97,7 +97,7 @@ def test_the_detailed_engine_counts_like_the_fast_one(references, levels):
 @given(st.lists(st.tuples(streams(2), st.integers(0, 3)), min_size=1, max_size=8), plain_hierarchy(), st.integers(0, 3))
 def test_threads_with_levels_of_their_own_count_like_cores(turns, levels, own):
     levels = [replace(level, shared=number >= own) for number, level in enumerate(levels)]
-    geometries = [Geometry(one.sets, one.ways, one.line, POLICIES.index(one.policy), not one.shared) for one in levels]
+    geometries = [fast_geometry(one)._replace(own=not one.shared) for one in levels]
     alone = [one._replace(own=False) for one in geometries]
     fast, detailed = Simulator([geometries, alone]), _made(levels, cores=4)
     for references, thread in turns:
@@ -115,9 +115,7 @@ def test_threads_with_levels_of_their_own_count_like_cores(turns, levels, own):
     *(plain_hierarchy(), st.integers(0, 2), st.integers(1, 3), st.integers(1, 3)),
 )
 def test_complexes_count_like_machines_of_their_own(turns, levels, own, parts, adjacent):
-    plain = [
-        Geometry(one.sets, one.ways, one.line, POLICIES.index(one.policy), number < own) for number, one in enumerate(levels)
-    ]
+    plain = [fast_geometry(one)._replace(own=number < own) for number, one in enumerate(levels)]
     one_each = [level._replace(parts=parts, adjacent=adjacent) for level in plain]
     together, alone = Simulator([plain, one_each]), [Simulator([plain]) for _ in range(parts)]
     for references, thread in turns:
