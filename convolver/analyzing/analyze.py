@@ -52,18 +52,26 @@ class PredictableTrace(RecordedTrace, Protocol):
 
 class _Systems(NamedTuple):
     """What is simulated for a machine: its caches, what keeps translations, its caches as lines out of order find them, and with
-    the last levels that other VMs may leave of it."""
+    the last levels that other VMs may leave of it; the caches again with pages in frames (:attr:`MachineProfile.framed`)."""
 
     caches: MemorySystem
     pages: MemorySystem | None
     scattered: MemorySystem | None
     left: tuple[MemorySystem, ...]
+    framed: _Systems | None = None
 
     def named(self) -> list[tuple[str, MemorySystem]]:
         """Return all of them, with what their names add to that of the machine."""
         one_each = (("", self.caches), (" (translations)", self.pages), (" (out of order)", self.scattered))
         known = [(what, system) for what, system in one_each if system is not None]
-        return known + [(f" (last level of {system.hierarchy[-1].size_bytes} bytes)", system) for system in self.left]
+        known += [(f" (last level of {system.hierarchy[-1].size_bytes} bytes)", system) for system in self.left]
+        return known + [(" (pages in frames)" + what, system) for what, system in (self.framed.named() if self.framed else ())]
+
+    @property
+    def in_full(self) -> list[MemorySystem]:
+        """Those of which all levels count; of the others the last one does."""
+        own = [system for system in (self.caches, self.pages) if system is not None]
+        return own + (self.framed.in_full if self.framed else [])
 
 
 def analyze(
@@ -176,7 +184,7 @@ def _found(
     if not wanted:
         return []
     every: dict[str, Target] = {}  # by memory system, under the name of the first machine that has it
-    in_full = {system.id for _, systems, _ in wanted for system in (systems.caches, systems.pages) if system is not None}
+    in_full = {system.id for _, systems, _ in wanted for system in systems.in_full}
     for machine, systems, _ in wanted:
         for what, system in systems.named():
             every.setdefault(system.id, Target(machine.name + what, system, last_alone=system.id not in in_full))
@@ -189,12 +197,14 @@ def _found(
             samples.append(sample_of(decoder, paths))
 
     rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
-    blocks = trace.signature.table.height
     counts = trace.signature.table
     falls = []
     for machine, systems, _ in wanted:
-        whole = _falls(rates.table, machine, systems, every, blocks)
-        falls.append(_kept(rates.table, machine, systems, every, whole, counts, _busy(trace, machine)))
+        busy = _busy(trace, machine)
+        where = _kept(rates.table, machine, systems, every, counts, busy)
+        if systems.framed is not None:
+            where = with_scattered(where, _kept(rates.table, machine, systems.framed, every, counts, busy))
+        falls.append(where)
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
     cores = core_cycles(trace, near, samples[0] if samples else None, progress, core_error)
     found = []
@@ -236,12 +246,12 @@ def _kept(
     machine: MachineProfile,
     systems: _Systems,
     named: dict[str, Target],
-    where: Falls,
     counts: pl.DataFrame,
     busy: float,
 ) -> Falls:
     """Return where the references fall in the part of the last level that other VMs leave the program, which keeps so many CPUs
     busy."""
+    where = _falls(table, machine, systems, named, counts.height)
     cycle, residency, known = cycle_seconds(machine), machine.residency, machine.calibration
     if not systems.left or cycle is None or residency is None or known is None:
         return where
@@ -260,7 +270,14 @@ def _kept(
 
 def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
     """Return what is simulated for a machine; translations only from references in order."""
-    return _Systems(machine.system, machine.translations if in_order else None, machine.scattered_system, machine.left_systems)
+    framed = machine.framed
+    return _Systems(
+        machine.system,
+        machine.translations if in_order else None,
+        machine.scattered_system,
+        machine.left_systems,
+        None if framed is None else _Systems(framed.system, None, framed.scattered_system, framed.left_systems),
+    )
 
 
 def _key(machine: MachineProfile, systems: _Systems, core_error: float) -> str:

@@ -27,8 +27,8 @@ class Falls:
     not tell, to 0. ``pages`` are the references whose page's translation is not near, per reference and by pattern, shape
     (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by level, shape (blocks,
     levels - 1), that come in steps too long for a stream, ``early`` that of the sequential and strided ones whose streams had
-    just begun; None where nobody looked. ``scattered``, where a smaller last level was simulated for lines out of order: lines
-    per reference by level and pattern with it, shape (blocks, levels - 1, 4). Rows of blocks that were not sampled mean nothing.
+    just begun; None where nobody looked. ``scattered``, where other caches were simulated for lines out of order: lines
+    per reference by level and pattern with them, shape (blocks, levels - 1, 4). Rows of blocks that were not sampled mean nothing.
     """
 
     sampled: NDArray[np.bool_]

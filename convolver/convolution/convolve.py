@@ -192,7 +192,7 @@ def _calibrated(
     shares = parts(work, machine.calibration, waiting)
     whole = joined(shares, *exponents)
     as_streams = whole
-    if where.scattered is not None:
+    if where.scattered is not None and machine.scattered_system is not None:
         larger = program_work(table, replace(where, scattered=None), near)
         as_streams = joined(parts(larger, machine.calibration, waiting), *exponents)
     bistable = np.maximum(whole, as_streams) > BISTABLE * np.minimum(whole, as_streams)

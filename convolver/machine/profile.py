@@ -18,6 +18,7 @@ from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, make_system, parse_system
+from convolver.machine.page_frames import in_frames
 from convolver.machine.tlb import TlbLevel
 from convolver.schema import document_id, load_document, save_document
 
@@ -224,6 +225,14 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         step = last.ways * last.line_bytes * SETS
         smaller = msgspec.structs.replace(last, size_bytes=max(round(size_bytes / step), 1) * step)
         return MemorySystem((*inner, smaller), placed=self._placed)
+
+    @property
+    def framed(self) -> MachineProfile | None:
+        """The machine with pages of the second level in frames, as lines out of order find it; None where the curve of dependent
+        loads shows no sign of that."""
+        chase = next((curve for curve in self.maps if curve.kernel == "chase" and curve.threads == 1), None)
+        levels = in_frames(self.hierarchy, chase, self.calibration) if self.system.plain else None
+        return None if levels is None else msgspec.structs.replace(self, hierarchy=levels)
 
     @property
     def limited_residency(self) -> Residency | None:
