@@ -5,6 +5,14 @@
 
 #define VSYSCALLS UINT64_C(0xffffffffff600000)
 
+/* A thread that went on at once would keep a processor from those that have to come here, too, and from the controller. */
+static void await_others(void)
+{
+    const uint64_t most[2] = {0, CV_GATE_NANOSECONDS};
+    if (__atomic_load_n(&SHARED->gate, __ATOMIC_ACQUIRE))
+        cv_system(SYS_futex, (uint64_t)&SHARED->gate, 0, 1, (uint64_t)most, 0, 0);
+}
+
 /* The program gets back what the engine had taken over. */
 static void give_back(struct cv_slot *slot)
 {
@@ -22,6 +30,8 @@ static void give_back(struct cv_slot *slot)
     /* once: the program may have others by the time that a thread which sleeps wakes up */
     cv_signals_end(&slot->alternate_stack, !__atomic_exchange_n(&SHARED->gave_back, 1, __ATOMIC_ACQ_REL));
     cv_send_again(slot);
+    __atomic_store_n(&slot->at_gate, 1, __ATOMIC_RELEASE);
+    await_others();
 }
 
 /* The thread leaves the engine for good, or until its next burst. Called again before it has, it only goes elsewhere. */
@@ -201,6 +211,7 @@ uint64_t cv_resume(struct cv_slot *slot, uint64_t *registers)
         return cv_begin_burst(slot);
     }
     if (!slot->started) {
+        await_others();
         slot->started = 1;
         slot->tid = (uint64_t)cv_system(SYS_gettid, 0, 0, 0, 0, 0, 0);
         slot->mode = CV_NATIVE;

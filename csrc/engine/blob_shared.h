@@ -242,6 +242,7 @@ struct cv_slot {
     uint64_t guest;              /* a child that shares the memory until it becomes another program (vfork): what it counts is nobody's */
     uint64_t marked;             /* it has just come by a mark at its target */
     uint64_t asked;              /* the controller waits for its exec */
+    uint64_t at_gate;            /* it executes nothing any more before it goes on natively */
     uint64_t marked_to;          /* where the last word about events in its buffer ends */
     uint64_t stack, stack_bytes; /* of a new thread, where its parent said so */
     struct cv_blob_period {      /* records of the thread's log that have no class yet (blob_log.c) */
@@ -273,6 +274,8 @@ static inline void cv_want(struct cv_slot *slot, uint64_t what)
     __atomic_fetch_or(&slot->flag, what, __ATOMIC_ACQ_REL);
     cv_look(slot);
 }
+
+#define CV_GATE_NANOSECONDS 5000000
 
 #define CV_SLOT_BYTES UINT64_C(0x2000000)
 #define CV_SLOT_SIGNAL_STACK 0x20000
@@ -324,6 +327,7 @@ struct cv_shared {
     uint64_t interval;        /* of the run, that parts begin in */
     uint64_t controller;      /* process */
     uint64_t forks, threads, execing, leave;
+    uint64_t gate;        /* 1: threads that enter or leave wait here, for CV_GATE_NANOSECONDS at most */
     uint64_t gave_back;   /* the program has its signal handlers again */
     uint64_t bursts_only; /* native between bursts: signals are blocked in a burst, and it ends at a system call */
     uint64_t attached;    /* the program ran before: take over its signal handlers */

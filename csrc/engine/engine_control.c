@@ -401,9 +401,11 @@ int main(int count, char **arguments)
     }
     if (options.streams)
         return cv_family_run(&options, arguments + i);
+    if (options.attach) /* before: half attached, the program would never be left */
+        cv_hear_stops(SA_RESTART);
     if (options.attach ? cv_attach(&target, &options) : cv_start(&target, &options, arguments + i))
         return REFUSED;
-    /* now: the program would inherit them, and lose that its parent had them ignored */
+    /* now: a program that is started would inherit them, and lose that its parent had them ignored */
     cv_hear_stops(0);
     if (cv_wire_begin(&options, &target)) {
         cv_say("the stream could not be written: %s", strerror(errno));

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -29,6 +30,8 @@ extern const uint8_t cv_blob[], cv_blob_end[];
 #define FEWEST_FIRST_HEADS 60000 /* of an interval, until then */
 /* Threads take turns in them, so that one that has just left (cv_leave) has surely gone on when its slot is used again. */
 #define BURST_SLOTS 4
+#define LONGEST_DETACHING 1.0 /* seconds */
+#define AWAKE_DETACHING 0.002
 
 static FILE *log_file;
 
@@ -601,24 +604,62 @@ static int is_traced(pid_t process)
     return !leave || inside;
 }
 
-/* Before threads of the program that have not stopped yet, or go on already, where this process may. */
-static void hurry(int on)
+/* ---- before threads of the program that have not stopped yet, or go on already, where this process may ---- */
+
+/* struct sched_attr, as the kernel first had it and still takes it */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+#define RESET_ON_FORK 1
+
+static struct scheduling before_hurry; /* size 0: it does not hurry */
+
+/* One that has real-time priority already keeps it. */
+static void hurry(void)
 {
-    const struct sched_param priority = {.sched_priority = on};
-    sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &priority);
+    struct scheduling now = {0};
+    if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) || now.policy == SCHED_FIFO || now.policy == SCHED_RR ||
+        now.policy == SCHED_DEADLINE)
+        return;
+    const struct scheduling first = {.size = sizeof first, .policy = SCHED_FIFO, .flags = now.flags & RESET_ON_FORK, .priority = 1};
+    if (!syscall(SYS_sched_setattr, 0, &first, 0))
+        before_hurry = now;
+}
+
+/* As it was: policy, nice, flags, and the time slice. */
+static void hurry_no_more(void)
+{
+    if (before_hurry.size)
+        syscall(SYS_sched_setattr, 0, &before_hurry, 0);
+    before_hurry.size = 0;
+}
+
+static void close_gate(struct cv_target *target) { target->shared->gate = 1; }
+
+static void open_gate(struct cv_target *target)
+{
+    __atomic_store_n(&target->shared->gate, 0, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &target->shared->gate, FUTEX_WAKE, CV_MOST_SLOTS, NULL, NULL, 0);
 }
 
 int cv_attach(struct cv_target *target, const struct cv_options *options)
 {
     target->pid = options->attach;
     target->attached = 1;
-    hurry(1);
+    hurry();
     const double begin = cv_seconds(CLOCK_MONOTONIC);
     int failed = stop_all(target->pid);
     if (failed)
         say_why_not(target->pid);
     else if (!(failed = is_traced(target->pid)))
         failed = inject(target, options, stopped[0]);
+    if (!failed)
+        close_gate(target);
     for (int i = 0; !failed && options->period > 0 && i < BURST_SLOTS; i++)
         add_slot(target, target->pid);
     for (int i = 0; i < n_stopped; i++) {
@@ -626,35 +667,66 @@ int cv_attach(struct cv_target *target, const struct cv_options *options)
         if (slot && enter(target, stopped[i], slot))
             slot->in_use = 0;
     }
-    for (int i = 0; i < n_stopped; i++) /* at once: those that go on may keep the processor from this process */
+    for (int i = 0; i < n_stopped; i++)
         ptrace(PTRACE_DETACH, stopped[i], 0, 0);
-    const double end = cv_seconds(CLOCK_MONOTONIC);
-    hurry(0);
+    const double end = cv_seconds(CLOCK_MONOTONIC); /* now: those that go on may keep the processor from this process */
+    if (!failed)
+        open_gate(target);
+    hurry_no_more();
     if (!failed)
         fprintf(stderr, "Attached: %d threads stood still for %.1f ms.\n", n_stopped, 1e3 * (end - begin));
     return failed;
 }
 
+/* Threads that still execute the program in the engine. Those that sleep leave when they wake up: they are counted in `asleep`. */
+static int still_inside(const struct cv_target *target, int *asleep)
+{
+    static uint8_t sleeps[CV_MOST_SLOTS];
+    int n = 0;
+    *asleep = 0;
+    for (uint64_t i = 0; i < target->shared->slots; i++) {
+        struct cv_slot *slot = cv_slot_of(target, i);
+        if (slot->in_use != 1 || slot->outside_since || (slot->mode == CV_NATIVE && !slot->leaving))
+            continue;
+        cv_look(slot);
+        sleeps[i] |= !cv_thread_runs(target->pid, (pid_t)slot->tid);
+        const int inside = !__atomic_load_n(&slot->at_gate, __ATOMIC_ACQUIRE); /* now: it sleeps there, too */
+        *asleep += inside && sleeps[i];
+        n += inside && !sleeps[i];
+    }
+    return n;
+}
+
+/* Threads that have been let go and are still in the engine. */
+static int still_leaving(const struct cv_target *target)
+{
+    int n = 0;
+    for (uint64_t i = 0; i < target->shared->slots; i++)
+        n += cv_slot_of(target, i)->at_gate && cv_slot_of(target, i)->leaving;
+    return n;
+}
+
+/* Waits until the last thread that does not sleep is about to leave, and lets them all go on. */
 void cv_detach(struct cv_target *target)
 {
     const double begin = cv_seconds(CLOCK_MONOTONIC);
     const struct timespec moment = {0, 20000};
-    int waiting = 1;
+    int asleep = 0;
+    hurry();
+    close_gate(target);
     target->shared->leave = 1;
     for (uint64_t i = 0; i < target->shared->slots; i++)
         cv_want(cv_slot_of(target, i), CV_WANT_NATIVE);
-    for (int turn = 0; waiting && turn < 500; turn++) { /* those that sleep leave when they wake up */
-        waiting = 0;
-        for (uint64_t i = 0; i < target->shared->slots; i++) {
-            struct cv_slot *slot = cv_slot_of(target, i);
-            waiting += slot->in_use == 1 && (slot->mode != CV_NATIVE || slot->leaving) && !slot->outside_since;
-            cv_look(slot);
-        }
-        if (waiting)
+    double end = begin;
+    for (; still_inside(target, &asleep) && end < begin + LONGEST_DETACHING; end = cv_seconds(CLOCK_MONOTONIC))
+        if (before_hurry.size || end > begin + AWAKE_DETACHING) /* else it might wait longer for a processor than for the threads */
             nanosleep(&moment, NULL);
-    }
-    if (waiting)
-        fprintf(stderr, "Detached: %d threads sleep, and leave when they wake up.\n", waiting);
+    open_gate(target);
+    for (double latest = end + LONGEST_DETACHING; still_leaving(target) && cv_seconds(CLOCK_MONOTONIC) < latest;)
+        nanosleep(&moment, NULL);
+    hurry_no_more();
+    if (asleep)
+        fprintf(stderr, "Detached: %d threads sleep, and leave when they wake up.\n", asleep);
     else
-        fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (cv_seconds(CLOCK_MONOTONIC) - begin));
+        fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (end - begin));
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +22,7 @@ from convolver.tracing.tracer import signature_path, trace
 
 C = Path(__file__).resolve().parent.parent / "c"
 REFUSAL = refusal()
+SYS_SCHED_GETATTR = 315
 pytestmark = pytest.mark.skipif(REFUSAL is not None, reason=f"the native engine cannot run here: {REFUSAL}")
 
 
@@ -164,6 +167,112 @@ def test_a_process_can_be_attached_to_again_once_its_threads_have_left(tmp_path:
     program.stdin.close()
     assert program.wait(10) == 0
     assert program.stdout.read() == b"worked\n"
+
+
+def _scheduling(process: int) -> bytes:
+    """Return the process's ``struct sched_attr``: policy, flags, nice, priority, times."""
+    attributes = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(SYS_SCHED_GETATTR, process, attributes, len(attributes), 0) == 0
+    return attributes.raw
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ("nice", "-n", "7"),
+        ("chrt", "--batch", "0"),
+        ("chrt", "--idle", "0"),
+        ("chrt", "--reset-on-fork", "--other", "0"),
+        ("chrt", "--rr", "5"),
+        ("chrt", "--fifo", "3"),
+        ("chrt", "--deadline", "--sched-runtime=1000000", "--sched-deadline=9000000", "--sched-period=10000000", "0"),
+    ],
+    ids=["nice", "batch", "idle", "reset on fork", "round robin", "first in first out", "deadline"],
+)
+def test_attaching_leaves_the_scheduling_of_its_own_process(chosen: tuple[str, ...], tmp_path: Path) -> None:
+    if subprocess.run([*chosen, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this scheduling is not allowed here")
+    program = subprocess.Popen(
+        [_compiled(tmp_path / "program", WORKER, "-lpthread")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    assert program.stdout.read(7) == b"begun, "
+    engine = [*chosen, engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=30"]
+    with (
+        subprocess.Popen([*chosen, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as like,
+        subprocess.Popen(engine, stderr=subprocess.PIPE, text=True) as attached,
+    ):
+        assert attached.stderr is not None
+        assert like.stdin is not None
+        assert like.stdout is not None
+        like.stdin.write(b"x")
+        assert like.stdout.read(1) == b"x"
+        assert attached.stderr.readline().startswith("Attached")
+        assert _scheduling(attached.pid) == _scheduling(like.pid)
+        like.kill()
+        attached.send_signal(signal.SIGTERM)
+        assert attached.stderr.read().startswith("Detached")
+    program.stdin.close()
+    assert program.wait(10) == 0
+    assert program.stdout.read() == b"worked\n"
+
+
+BUSY = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile long turns[8], stop;
+static void *work(void *mine)
+{
+    while (!stop)
+        ++*(volatile long *)mine;
+    return mine;
+}
+int main(void)
+{
+    char c;
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], 0, work, (void *)&turns[i]);
+    while (write(1, "x", 1) == 1 && read(0, &c, 1) == 1) {
+        int moved = 0;
+        long before[8];
+        for (int i = 0; i < 8; i++)
+            before[i] = turns[i];
+        for (int looks = 0; looks < 1000 && moved < 8; looks++) {
+            usleep(10000);
+            moved = 0;
+            for (int i = 0; i < 8; i++)
+                moved += turns[i] > before[i];
+        }
+        if (moved < 8)
+            return 1;
+    }
+    stop = 1;
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+
+def test_busy_threads_are_left_and_go_on_again_and_again(tmp_path: Path) -> None:
+    program = subprocess.Popen(
+        [_compiled(tmp_path / "program", BUSY, "-lpthread")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    for _ in range(6):
+        assert program.stdout.read(1) == b"x"
+        engine = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=0.1"]
+        said = subprocess.run(engine, stderr=subprocess.PIPE, text=True, check=True).stderr
+        assert said.startswith("Attached: 9 threads")
+        assert re.search(r"Detached( after|: 1 threads sleep)", said)
+        program.stdin.write(b"x")
+    assert program.stdout.read(1) == b"x"
+    program.stdin.close()
+    assert program.wait(30) == 0
 
 
 REFUSED = """
