@@ -24,7 +24,9 @@ def find_program(name: str) -> str:
         path = Path(name)
         if not path.exists():
             raise UsageError(f"There is no program {name}; check the path after '--'.")
-        if path.is_dir() or not os.access(path, os.X_OK):
+        if path.is_dir():
+            raise UsageError(f"{name} is a folder, which cannot be executed; name a program in it.")
+        if not os.access(path, os.X_OK):
             raise UsageError(f"{name} cannot be executed; is it a program, and is it allowed (chmod +x)?")
         return name
     found = shutil.which(name)

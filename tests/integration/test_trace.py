@@ -190,7 +190,7 @@ def test_a_full_disk_ends_with_one_sentence_and_keeps_what_was_whole(build, tmp_
         (["--", "./no-such-program"], 2, "There is no program"),
         (["--", "no-such-program"], 2, "There is no program"),
         (["--", "/etc/passwd"], 2, "cannot be executed"),
-        (["--", "/tmp"], 2, "cannot be executed"),
+        (["--", "/tmp"], 2, "is a folder, which cannot be executed"),
         (["--full", "--counts-only", "--", "true"], 2, "contradict"),
         (["--sets", "3", "--", "true"], 2, "power of two"),
         (["--interval", "10", "--sample", "20", "--", "true"], 2, "does not fit"),
