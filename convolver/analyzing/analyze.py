@@ -16,7 +16,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
-from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_scattered
+from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_frames, with_scattered
 from convolver.analyzing.kept import asked_of_last, assumed_seconds, miss_ratio, size_shares
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
@@ -51,27 +51,30 @@ class PredictableTrace(RecordedTrace, Protocol):
 
 
 class _Systems(NamedTuple):
-    """What is simulated for a machine: its caches, what keeps translations, its caches as lines out of order find them, and with
-    the last levels that other VMs may leave of it; the caches again with pages in frames (:attr:`MachineProfile.framed`)."""
+    """What is simulated for a machine: its caches, what keeps translations, its caches with the last level, and the second one, as
+    lines out of order find them, and with the last levels that other VMs may leave of it."""
 
     caches: MemorySystem
     pages: MemorySystem | None
     scattered: MemorySystem | None
+    framed: MemorySystem | None
     left: tuple[MemorySystem, ...]
-    framed: _Systems | None = None
 
     def named(self) -> list[tuple[str, MemorySystem]]:
         """Return all of them, with what their names add to that of the machine."""
-        one_each = (("", self.caches), (" (translations)", self.pages), (" (out of order)", self.scattered))
+        one_each = (
+            ("", self.caches),
+            (" (translations)", self.pages),
+            (" (out of order)", self.scattered),
+            (" (pages in frames)", self.framed),
+        )
         known = [(what, system) for what, system in one_each if system is not None]
-        known += [(f" (last level of {system.hierarchy[-1].size_bytes} bytes)", system) for system in self.left]
-        return known + [(" (pages in frames)" + what, system) for what, system in (self.framed.named() if self.framed else ())]
+        return known + [(f" (last level of {system.hierarchy[-1].size_bytes} bytes)", system) for system in self.left]
 
     @property
     def in_full(self) -> list[MemorySystem]:
         """Those of which all levels count; of the others the last one does."""
-        own = [system for system in (self.caches, self.pages) if system is not None]
-        return own + (self.framed.in_full if self.framed else [])
+        return [system for system in (self.caches, self.pages, self.framed) if system is not None]
 
 
 def analyze(
@@ -203,21 +206,24 @@ def _found(
         busy = _busy(trace, machine)
         where = _kept(rates.table, machine, systems, every, counts, busy)
         if systems.framed is not None:
-            where = with_scattered(where, _kept(rates.table, machine, systems.framed, every, counts, busy))
+            where = with_frames(where, fold(rates.table, every[systems.framed.id].name, _levels(machine), counts.height))
         falls.append(where)
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
     cores = core_cycles(trace, near, samples[0] if samples else None, progress, core_error)
     found = []
     for (machine, systems, key), where, core in zip(wanted, falls, cores, strict=True):
-        levels = tuple(level.level for level in machine.hierarchy)
-        part = MachineAnalysis(machine.name, machine.hierarchy_id, levels, where, core, key)
+        part = MachineAnalysis(machine.name, machine.hierarchy_id, tuple(_levels(machine)), where, core, key)
         found.append(StoredAnalysis(part, rates.renamed({every[systems.caches.id].name: key})))
     return found
 
 
+def _levels(machine: MachineProfile) -> list[str]:
+    return [level.level for level in machine.hierarchy]
+
+
 def _falls(table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], blocks: int) -> Falls:
     """Return where the references fall, from the counts of a machine's memory systems."""
-    where = fold(table, named[systems.caches.id].name, [level.level for level in machine.hierarchy], blocks)
+    where = fold(table, named[systems.caches.id].name, _levels(machine), blocks)
     if systems.pages is not None:
         where = replace(where, pages=page_misses(table, named[systems.pages.id].name, PAGES, blocks))
     if systems.scattered is not None:
@@ -229,7 +235,7 @@ def _with_last(
     table: pl.DataFrame, machine: MachineProfile, systems: _Systems, named: dict[str, Target], other: MemorySystem, blocks: int
 ) -> Falls:
     """Return where the references fall with the last level of another of a machine's memory systems."""
-    levels, caches = [level.level for level in machine.hierarchy], named[systems.caches.id].name
+    levels, caches = _levels(machine), named[systems.caches.id].name
     last, name = pl.col("level") == levels[-1], pl.col("machine")
     rows = table.filter(((name == caches) & ~last) | ((name == named[other.id].name) & last)).with_columns(machine=pl.lit(caches))
     return fold(rows, caches, levels, blocks)
@@ -270,14 +276,8 @@ def _kept(
 
 def _systems(machine: MachineProfile, in_order: bool) -> _Systems:
     """Return what is simulated for a machine; translations only from references in order."""
-    framed = machine.framed
-    return _Systems(
-        machine.system,
-        machine.translations if in_order else None,
-        machine.scattered_system,
-        machine.left_systems,
-        None if framed is None else _Systems(framed.system, None, framed.scattered_system, framed.left_systems),
-    )
+    pages = machine.translations if in_order else None
+    return _Systems(machine.system, pages, machine.scattered_system, machine.framed_system, machine.left_systems)
 
 
 def _key(machine: MachineProfile, systems: _Systems, core_error: float) -> str:

@@ -28,7 +28,8 @@ class Falls:
     (blocks, 4); None where that was not simulated. ``long_strides``: the share of the random lines by level, shape (blocks,
     levels - 1), that come in steps too long for a stream, ``early`` that of the sequential and strided ones whose streams had
     just begun; None where nobody looked. ``scattered``, where other caches were simulated for lines out of order: lines
-    per reference by level and pattern with them, shape (blocks, levels - 1, 4). Rows of blocks that were not sampled mean nothing.
+    per reference by level and pattern with them, shape (blocks, levels - 1, 4). Rows of blocks that were not sampled mean
+    nothing.
     """
 
     sampled: NDArray[np.bool_]
@@ -119,6 +120,17 @@ def with_scattered(where: Falls, other: Falls) -> Falls:
     """Return shares in which lines out of order find the last level that ``other`` was simulated with; the same where the hit
     rates know no patterns."""
     return replace(where, scattered=other.lines(np.ones(len(other.sampled)))) if other.brought.any() else where
+
+
+def with_frames(where: Falls, other: Falls) -> Falls:
+    """Return shares in which lines out of order find the second level that ``other`` was simulated with: what misses there more
+    often comes from the third one, as much as before from memory."""
+    ones = np.ones(len(where.sampled))
+    lines, found = where.lines(ones), other.lines(ones)
+    farther = np.clip(found[:, 1:].sum(axis=1) - lines[:, 1:].sum(axis=1), -lines[:, 1], lines[:, 0])
+    lines[:, 0] -= farther
+    lines[:, 1] += farther
+    return replace(where, scattered=lines) if other.brought.any() else where
 
 
 def blended(falls: Sequence[Falls], shares: Sequence[float]) -> Falls:

@@ -227,12 +227,12 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return MemorySystem((*inner, smaller), placed=self._placed)
 
     @property
-    def framed(self) -> MachineProfile | None:
-        """The machine with pages of the second level in frames, as lines out of order find it; None where the curve of dependent
+    def framed_system(self) -> MemorySystem | None:
+        """The caches with pages of the second level in frames, as lines out of order find it; None where the curve of dependent
         loads shows no sign of that."""
         chase = next((curve for curve in self.maps if curve.kernel == "chase" and curve.threads == 1), None)
         levels = in_frames(self.hierarchy, chase, self.calibration) if self.system.plain else None
-        return None if levels is None else msgspec.structs.replace(self, hierarchy=levels)
+        return None if levels is None else MemorySystem(levels, placed=self._placed)
 
     @property
     def limited_residency(self) -> Residency | None:

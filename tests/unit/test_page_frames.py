@@ -50,13 +50,13 @@ def test_the_share_that_misses_grows_with_the_working_set():
 @pytest.mark.parametrize("name", ["cloud-server", "cloud-epyc-milan", "cloud-epyc-genoa", "cloud-epyc-turin"])
 def test_machines_whose_chases_slow_down_early_have_frames(name):
     machine = as_machine(name)
-    assert [level.index for level in machine.framed.hierarchy] == ["modulo", "page-frames", "modulo"]
-    assert machine.framed.hierarchy[1].policy == "random"
+    assert [level.index for level in machine.framed_system.hierarchy] == ["modulo", "page-frames", "modulo"]
+    assert machine.framed_system.hierarchy[1].policy == "random"
     assert machine.hierarchy[1].policy == "lru"
 
 
 def test_a_machine_with_a_sharp_edge_has_none():
-    assert as_machine("cloud-xeon-emerald").framed is None
+    assert as_machine("cloud-xeon-emerald").framed_system is None
 
 
 def test_threads_never_cut_a_page_lines_apart():
