@@ -6,7 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from convolver.analyzing.falls import fold
+from convolver.analyzing.falls import DEPENDENT, SEQUENTIAL, Falls, fold, with_frames
+
+LEVELS = ["L1", "L2", "L3"]
 
 
 def _table(**columns) -> pl.DataFrame:
@@ -48,3 +50,22 @@ def test_long_strides_are_a_share_of_the_random_lines():
     empty = {"strided_misses": [0] * 4, "dependent_misses": [0] * 4, "standard_error": [0.0] * 4, "sample": ["all"] * 4}
     found = fold(_table(**misses, **empty), "M", ["L1", "L2"], 3).long_strides
     assert found == pytest.approx(np.array([[0.25, 0.25], [0.0, 1.0], [0.0, 0.0]]))
+
+
+def _falls(misses: dict[str, list[int]]) -> Falls:
+    """One block of 1000 references to three levels: how many of them miss in each, and which of these in a chase."""
+    rows = {"block": pl.Series([0] * 3, dtype=pl.UInt32), "machine": ["M"] * 3, "level": LEVELS, "write_backs": [0] * 3}
+    none = {name: [0] * 3 for name in ("random_misses", "strided_misses")}
+    accesses = {"accesses": [1000, *misses["misses"][:-1]], "standard_error": [0.0] * 3, "sample": ["all"] * 3}
+    return fold(pl.DataFrame(rows | none | accesses | misses), "M", LEVELS, 1)
+
+
+@pytest.mark.parametrize(
+    ("framed", "expected"), [(250, [50, 190, 60]), (190, [110, 130, 60]), (100, [200, 40, 60]), (20, [240, 0, 60])]
+)
+def test_frames_move_lines_out_of_order_between_two_levels(framed, expected):
+    where = _falls({"misses": [500, 200, 60], "dependent_misses": [300, 200, 60]})
+    other = _falls({"misses": [200 + framed, framed, 0], "dependent_misses": [300, framed, 0]})
+    lines = with_frames(where, other).lines(np.ones(1))[0]
+    assert lines[:, DEPENDENT] == pytest.approx(np.array(expected) / 1000)
+    assert lines[:, SEQUENTIAL] == pytest.approx(where.lines(np.ones(1))[0][:, SEQUENTIAL])
