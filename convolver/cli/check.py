@@ -54,6 +54,8 @@ def check_command(
         if path is not None:
             new_file(path, force=True)  # each run in one workspace renews them
     known_as = name or Path(command[0]).name
+    if allowed.programs and known_as not in allowed.programs:
+        say(f"Note: {limits} has no [program.{known_as}], only {', '.join(allowed.programs)}; no limit of its own holds.")
     machine = allowed.pinned()
     baseline = CheckBaseline.load(allowed.baseline, machine, anew=update)
     progress = terminal_progress()

@@ -58,6 +58,16 @@ def test_a_program_that_fails_is_not_checked(check, versions):
     assert "ended with status 1" in done.stderr
 
 
+def test_limits_of_other_programs_alone_are_said(check, versions):
+    (versions / "limits.toml").write_text("[program.stagse]\nseconds = 1e-9\n")
+    done = check(versions, "--limits", "limits.toml", "--", "old/stages")
+    assert done.returncode == 0
+    assert "limits.toml has no [program.stages], only stagse" in done.stderr
+    listed = check(versions, "--limits", "limits.toml", "--name", "stagse", "--", "old/stages")
+    assert listed.returncode == 7
+    assert "Note" not in listed.stderr
+
+
 @pytest.mark.slow
 def test_marked_tests_fail_over_their_limit_alone(tmp_path):
     (tmp_path / "test_marked.py").write_text(
