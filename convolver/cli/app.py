@@ -20,6 +20,7 @@ import typer
 
 from convolver import __version__
 from convolver.child_processes import signal_name
+from convolver.cli.completion import VARIABLE
 from convolver.cli.verb_group import Verbs
 from convolver.errors import ConvolverError, ConvolverWarning
 from convolver.foreign_text import SHOW
@@ -151,7 +152,7 @@ def _options(
 
 def _answer_shells() -> None:
     """Know the shells where one asks what completes a line."""
-    if "_CONVOLVER_COMPLETE" in os.environ:
+    if VARIABLE in os.environ:
         from typer.completion import completion_init
 
         completion_init()
