@@ -38,13 +38,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
 State = Annotated[
     str | None,
-    typer.Option("--state", help="Targets as a machine (alone, or usual) or as probed; the interval then includes both."),
+    typer.Option(
+        "--state",
+        help="Targets as a machine (alone, or usual) or as probed; the interval then includes both.",
+        autocompletion=completing.states,
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(help="Workers at a time [one a processor].", min=1)]
 Cores = Annotated[
     int | None, typer.Option("--cores", min=1, help="Cores for a program with several threads [those of the machine].")
 ]
-Pin = Annotated[str | None, typer.Option("--pin", help="Threads stay on a CPU: compact (both of a core first) or scatter.")]
+Pin = Annotated[
+    str | None,
+    typer.Option(
+        "--pin",
+        help="Threads stay on a CPU: compact (both of a core first) or scatter.",
+        autocompletion=completing.pinnings,
+    ),
+]
 Children = Annotated[
     bool, typer.Option("--trace-children", help="Trace all processes that the program starts, too, a file each.")
 ]

@@ -1,9 +1,12 @@
-"""Values that shells complete: machines known by name, views, kinds of models."""
+"""Values that shells complete: machines known by name, views, kinds of models, and the words of options that have few."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import get_args
 
-def _beginning(names: list[str], incomplete: str) -> list[str]:
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -24,7 +27,7 @@ def views(incomplete: str) -> list[str]:
     """Return the pictures of ``convolver plot``."""
     from convolver.plotting.views import VIEWS
 
-    return _beginning(list(VIEWS), incomplete)
+    return _beginning(VIEWS, incomplete)
 
 
 def model_kinds(incomplete: str) -> list[str]:
@@ -32,3 +35,31 @@ def model_kinds(incomplete: str) -> list[str]:
     from convolver.modeling.base import MODELERS
 
     return _beginning(sorted(MODELERS), incomplete)
+
+
+def engines(incomplete: str) -> list[str]:
+    """Return the words of --engine."""
+    from convolver.tracing.native_engine import EngineChoice
+
+    return _beginning(get_args(EngineChoice), incomplete)
+
+
+def methods(incomplete: str) -> list[str]:
+    """Return the words of --method."""
+    from convolver.convolution.convolve import METHODS
+
+    return _beginning(METHODS, incomplete)
+
+
+def pinnings(incomplete: str) -> list[str]:
+    """Return the words of --pin."""
+    from convolver._native.thread_replay import PINNINGS
+
+    return _beginning(PINNINGS, incomplete)
+
+
+def states(incomplete: str) -> list[str]:
+    """Return the words of --state."""
+    from convolver.machine.states import STATES
+
+    return _beginning(STATES, incomplete)

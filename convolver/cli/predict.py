@@ -87,7 +87,10 @@ def predict(
     state: State = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     method: Annotated[
-        str, typer.Option("--method", help="Rates: calibrated, curves, or paper (its data set location).")
+        str,
+        typer.Option(
+            "--method", help="Rates: calibrated, curves, or paper (its data set location).", autocompletion=completing.methods
+        ),
     ] = "calibrated",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
+from convolver.cli import completing
 from convolver.errors import UsageError
 from convolver.units import parse_count
 
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 Engine = Annotated[
     str | None,
-    typer.Option("--engine", help="valgrind, native (fast), or auto: native where Valgrind cannot run the program [auto]."),
+    typer.Option(
+        "--engine",
+        help="valgrind, native (fast), or auto: native where Valgrind cannot run the program [auto].",
+        autocompletion=completing.engines,
+    ),
 ]
 
 

@@ -37,6 +37,10 @@ def _bash(line: str) -> list[str]:
         ("convolver choose x.cvt -m host,server-h", ["host,server-hbm"]),
         ("convolver machine sh", ["show"]),
         ("convolver diff --to", ["--top"]),
+        ("convolver trace --engine v", ["valgrind"]),
+        ("convolver predict x.cvt --method c", ["calibrated", "curves"]),
+        ("convolver predict x.cvt --pin s", ["scatter"]),
+        ("convolver choose x.cvt --state a", ["alone"]),
     ],
 )
 def test_bash_offers_what_the_parser_knows(line, offered):
