@@ -8,6 +8,7 @@
       ToolError                    4   ToolNotFoundError TracerError ProbeError ProbeKilledError
       SimulationError              1
       PredictionError              5   CoverageError ReplayError ModelError
+        ModelUsageError          2   a UsageError, too
     ConvolverWarning                   ExtrapolationWarning SamplingWarning NoiseWarning
 
 Every message is one sentence: what, where, what to do next.
@@ -106,6 +107,12 @@ class ReplayError(PredictionError):
 
 class ModelError(PredictionError):
     """A statistical model cannot be fitted or applied."""
+
+
+class ModelUsageError(ModelError, UsageError):
+    """A kind of model, an option, a metric or a unit that is unknown, or a value that it cannot have."""
+
+    exit_code = UsageError.exit_code
 
 
 class ConvolverWarning(UserWarning):

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import linear_model
 from convolver.modeling.expression import evaluate, split_terms
 from convolver.modeling.model_artifact import Model
@@ -134,7 +134,7 @@ def _fit(
     y: Values, matrix: Values, terms: list[str], weights: str, rules: str, max_relative_error: float | None, alpha: float | None
 ) -> Fit:
     if weights not in ("relative", "none") or rules not in ("nnls", "drop", "none"):
-        raise ModelError("weights is 'relative' or 'none', rules is 'nnls', 'drop' or 'none'.")
+        raise ModelUsageError("weights is 'relative' or 'none', rules is 'nnls', 'drop' or 'none'.")
     weight = relative_weights(y) if weights == "relative" else None
     if rules == "none":
         return eliminate(y, matrix, terms, weights=weight, negative=False, max_relative_error=None)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from convolver import __version__
-from convolver.errors import ModelError
+from convolver.errors import ModelUsageError
 from convolver.heavy import pl
 from convolver.modeling.baseline import baselines
 from convolver.modeling.coefficient_units import coefficient_unit, parse_unit
@@ -48,9 +48,9 @@ MODELERS: dict[str, str] = {
 
 
 def modeler(kind: str) -> Modeler:
-    """Return the modeler of a kind; raises :class:`ModelError` for an unknown one."""
+    """Return the modeler of a kind; raises :class:`ModelUsageError` for an unknown one."""
     if kind not in MODELERS:
-        raise ModelError(f"The model '{kind}' is unknown; use one of {', '.join(sorted(MODELERS))}.")
+        raise ModelUsageError(f"The model '{kind}' is unknown; use one of {', '.join(sorted(MODELERS))}.")
     module, _, function = MODELERS[kind].partition(":")
     found: Modeler = getattr(importlib.import_module(module), function)
     return found
@@ -89,27 +89,31 @@ def fit(
 
 
 def _check_options(model: str, build: Modeler, options: Mapping[str, Any]) -> None:
-    """Raise :class:`ModelError` for an option that the model does not know or lacks, or a value of another type than it takes."""
+    """Raise :class:`ModelUsageError` for an option that the model does not know or lacks, or a value of a wrong type."""
     known = {p.name: p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != _PROGRESS}
     unknown = [name for name in options if name not in known]
     if unknown:
         has = f"it has {', '.join(known)}" if known else "it has none"
-        raise ModelError(f"The model '{model}' has no option '{unknown[0]}'; {has}.")
+        raise ModelUsageError(f"The model '{model}' has no option '{unknown[0]}'; {has}.")
     missing = [name for name, p in known.items() if p.default is p.empty and name not in options]
     if missing:
-        raise ModelError(f"The model '{model}' needs {' and '.join(missing)}: give --option NAME=VALUE, or a keyword in Python.")
+        raise ModelUsageError(
+            f"The model '{model}' needs {' and '.join(missing)}: give --option NAME=VALUE, or a keyword in Python."
+        )
     takes = get_type_hints(build)
     for name, value in options.items():
         try:
             msgspec.convert(_plain(value), takes[name], str_keys=True)
         except msgspec.ValidationError as error:
-            raise ModelError(f"The option '{name}' of the model '{model}' cannot be {value!r}: {error}.") from error
+            raise ModelUsageError(f"The option '{name}' of the model '{model}' cannot be {value!r}: {error}.") from error
 
 
 def _with_units(data: Observations, units: Mapping[str, str]) -> Observations:
     unknown = [name for name in units if name not in (data.target, *data.features)]
     if unknown:
-        raise ModelError(f"'{unknown[0]}' is neither the target nor a feature; units are those of {', '.join(data.features)}.")
+        raise ModelUsageError(
+            f"'{unknown[0]}' is neither the target nor a feature; units are those of {', '.join(data.features)}."
+        )
     for text in units.values():
         parse_unit(text)
     own = {name: unit for name, unit in units.items() if name != data.target}
@@ -124,7 +128,7 @@ def as_table(table: Table | pl.DataFrame | Mapping[str, Any] | str | Path, targe
         return Table.load(table, target)
     columns = {key: np.asarray(table[key]) for key in (table.keys() if isinstance(table, Mapping) else table.columns)}
     if "value" in columns:
-        raise ModelError("Pass a long table as Table.of(frame); plain columns must not be named 'value'.")
+        raise ModelUsageError("Pass a long table as Table.of(frame); plain columns must not be named 'value'.")
     return Table.of_columns(columns, target)
 
 

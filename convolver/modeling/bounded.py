@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError, NoiseWarning
+from convolver.errors import ModelError, ModelUsageError, NoiseWarning
 
 Values = npt.NDArray[np.float64]
 _DECADES_FOR_LOG = 2.0
@@ -74,7 +74,7 @@ def _logs(bounds: Mapping[str, tuple[float, float]]) -> npt.NDArray[np.bool_]:
 def _search_box(bounds: Mapping[str, tuple[float, float]]) -> tuple[Values, Values]:
     for name, (low, high) in bounds.items():
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise ModelError(f"The bounds of {name} are {low} and {high}; give two finite numbers, the lower first.")
+            raise ModelUsageError(f"The bounds of {name} are {low} and {high}; give two finite numbers, the lower first.")
     box = np.array(list(bounds.values()), dtype=np.float64).reshape(-1, 2)
     logs = _logs(bounds)
     with np.errstate(all="ignore"):
@@ -95,7 +95,7 @@ def _residuals(
     function: Callable[[Mapping[str, float]], Values], y: Values, names: list[str], logs: npt.NDArray[np.bool_], loss: str
 ) -> Callable[[Values], Values]:
     if loss not in ("absolute", "relative", "log"):
-        raise ModelError(f"The loss '{loss}' is unknown; use absolute, relative or log.")
+        raise ModelUsageError(f"The loss '{loss}' is unknown; use absolute, relative or log.")
     if loss != "absolute" and (y <= 0).any():
         raise ModelError(f"The loss '{loss}' needs measured values above 0.")
     scale = 1.0 if loss != "absolute" else max(float(np.sqrt(np.mean(y**2))), 1e-300)

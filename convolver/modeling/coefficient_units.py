@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 
 Dimension = dict[str, Fraction]
 """Power of each base unit; empty for a pure number."""
@@ -21,7 +21,7 @@ def parse_unit(text: str) -> Dimension:
     """Return the powers in ``s``, ``B/s``, ``1`` or ``m^2*s``; raises :class:`ModelError` for anything else."""
     plain = text.replace(" ", "") or "1"
     if not _UNIT.fullmatch(plain):
-        raise ModelError(f"'{text}' is no unit; write for example s, B/s or 1.")
+        raise ModelUsageError(f"'{text}' is no unit; write for example s, B/s or 1.")
     result: Dimension = {}
     for sign, name, whole, fraction in re.findall(rf"(^|[*/]){_FACTOR}", plain):
         if name != "1":

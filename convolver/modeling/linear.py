@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import linear_model
 from convolver.modeling.basis import BASES, choose_basis, paper_basis
 from convolver.modeling.cross_validation import leave_one_group_out, per_count
@@ -70,7 +70,7 @@ def fit_per_p(data: Observations) -> dict[int, PerP]:
 def _need(data: Observations, names: tuple[str, ...]) -> None:
     missing = [name for name in names if name not in data.x]
     if missing:
-        raise ModelError(f"A linear model needs the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
+        raise ModelUsageError(f"A linear model needs the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
 
 
 def fit_linear(
@@ -88,7 +88,7 @@ def fit_linear(
     ``evidence`` or ``paper``. Intervals include the error of whole left-out P.
     """
     if basis not in ("evidence", "paper"):
-        raise ModelError(f"The basis '{basis}' is unknown; use evidence or paper.")
+        raise ModelUsageError(f"The basis '{basis}' is unknown; use evidence or paper.")
     factors = factors_of(data, locality)
     per_p = fit_per_p(data)
     use = dict.fromkeys(factors, 1.0) if corrected else factors

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.intervals import LeftOut, left_out_residuals
 from convolver.modeling.linear import UNITS
 from convolver.modeling.model_artifact import Model, Term
@@ -129,7 +129,7 @@ def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: in
     """
     missing = [name for name in ("P", "L", "BW") if name not in data.x]
     if missing:
-        raise ModelError(f"Paths need the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
+        raise ModelUsageError(f"Paths need the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
     terms: list[Term] = []
     formula, quality, left_out = "0/0", {}, []
     for count in sorted({int(p) for p in data.x["P"]}, reverse=True):

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import linear_model
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model
@@ -207,7 +207,7 @@ def fit_normal_form(
     ``negative`` forces terms that fall with x on or off; ``nonnegative`` refuses negative coefficients, which are no costs.
     """
     if select not in ("evidence", "leave-one-out"):
-        raise ModelError(f"The selection '{select}' is unknown; use evidence or leave-one-out.")
+        raise ModelUsageError(f"The selection '{select}' is unknown; use evidence or leave-one-out.")
     ranked = rank(data, select=select, terms=terms, negative=negative, nonnegative=nonnegative)
     best = ranked[0]
     matrix = np.column_stack([np.broadcast_to(evaluate(t, data.x), data.y.shape) for t in best.terms])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.normal_form import fit_normal_form, rank
@@ -53,7 +53,7 @@ def fit_segmented(data: Observations, /, *, least: int = _LEAST) -> Model:
     Raises :class:`ModelError` for more than one parameter or too few points.
     """
     if len(data.features) != 1:
-        raise ModelError("Segmented models have one parameter; fit the others with the normal form.")
+        raise ModelUsageError("Segmented models have one parameter; fit the others with the normal form.")
     if len(np.unique(data.x[data.features[0]])) < 2 * least:
         raise ModelError(f"A segmented model needs at least {2 * least} points, {least} on each side.")
     (name,) = data.features

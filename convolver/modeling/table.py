@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver import schema
-from convolver.errors import FormatError, ModelError, NoiseWarning, SchemaError
+from convolver.errors import FormatError, ModelError, ModelUsageError, NoiseWarning, SchemaError
 from convolver.foreign_text import polars_source
 from convolver.heavy import pl
 from convolver.modeling import extrap
@@ -171,7 +171,7 @@ class Table:
         for name, value in conditions.items():
             column = name if name in frame.columns else PREFIX + name
             if column not in frame.columns:
-                raise ModelError(f"The table has no column '{name}'; it has {', '.join(frame.columns)}.")
+                raise ModelUsageError(f"The table has no column '{name}'; it has {', '.join(frame.columns)}.")
             frame = frame.filter(pl.col(column) == value)
         return Table.of(frame, {"table": self.id})
 
@@ -185,13 +185,13 @@ class Table:
         look like different points. Raises :class:`ModelError` for unknown names, mixed callpaths or an empty result.
         """
         if center not in CENTERS:
-            raise ModelError(f"The center '{center}' is unknown; use one of {', '.join(CENTERS)}.")
+            raise ModelUsageError(f"The center '{center}' is unknown; use one of {', '.join(CENTERS)}.")
         frame = self._of_callpath(callpath)
         wanted = [name for name in features if name not in self.parameters]
         for name in (target, *wanted):
             if name not in self.metrics:
                 known = ", ".join((*self.parameters, *self.metrics))
-                raise ModelError(f"'{name}' is neither a parameter nor a metric of the table; it has {known}.")
+                raise ModelUsageError(f"'{name}' is neither a parameter nor a metric of the table; it has {known}.")
         wide = _joined(frame, target, wanted, [PREFIX + name for name in self.parameters])
         wide = wide.rename({PREFIX + name: name for name in self.parameters})
         columns = [pl.col(target).alias("__y"), *(pl.col(name) for name in features)]
@@ -212,10 +212,10 @@ class Table:
         known = self.table["callpath"].unique(maintain_order=True).to_list()
         if callpath is None:
             if len(known) > 1:
-                raise ModelError(f"The table holds {len(known)} callpaths; choose one of {', '.join(known[:8])}.")
+                raise ModelUsageError(f"The table holds {len(known)} callpaths; choose one of {', '.join(known[:8])}.")
             return self.table
         if callpath not in known:
-            raise ModelError(f"The table has no callpath '{callpath}'; it has {', '.join(known[:8])}.")
+            raise ModelUsageError(f"The table has no callpath '{callpath}'; it has {', '.join(known[:8])}.")
         return self.table.filter(pl.col("callpath") == callpath)
 
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.cross_validation import folds
 from convolver.modeling.expression import substitute
 from convolver.modeling.intervals import LeftOut, left_out_residuals
@@ -314,5 +314,5 @@ def _candidates(case: int | str, space: str) -> list[Candidate]:
     cases = CASES if case == "auto" else (int(case),)
     spaces = SPACES if space == "auto" else (space,)
     if any(c not in CASES for c in cases) or any(s not in SPACES for s in spaces):
-        raise ModelError("case is 1, 2, 3, 4 or auto; space is log, raw or auto.")
+        raise ModelUsageError("case is 1, 2, 3, 4 or auto; space is log, raw or auto.")
     return [(c, s) for c in cases for s in spaces]

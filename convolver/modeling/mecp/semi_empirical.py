@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelUsageError
 from convolver.modeling.base import parameter_term
 from convolver.modeling.bounded import BoundedFit, bounded_fit
 from convolver.modeling.expression import evaluate, names_of
@@ -41,7 +41,7 @@ class SemiEmpirical:
         """Return the best bounded least-squares fit; raises :class:`ModelError` when the data lack a feature."""
         missing = sorted(self.features() - data.x.keys())
         if missing:
-            raise ModelError(f"The formula needs {', '.join(missing)}: give it as a feature, a bound or a fixed value.")
+            raise ModelUsageError(f"The formula needs {', '.join(missing)}: give it as a feature, a bound or a fixed value.")
         function = lambda p: np.broadcast_to(self(data.x, p), data.y.shape)  # noqa: E731
         return bounded_fit(function, data.y, self.bounds, loss=loss, starts=starts, seed=seed, quiet=quiet)
 
@@ -70,7 +70,7 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
     try:
         low, high = map(float, pair)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"The bounds of {name} are not two numbers; write for example bounds={name}:0.1:100.") from error
+        raise ModelUsageError(f"The bounds of {name} are not two numbers; write for example bounds={name}:0.1:100.") from error
     return low, high
 
 

@@ -207,3 +207,30 @@ def test_a_plain_csv_has_the_features_and_the_target_as_columns(tmp_path, run):
     assert run("check", "plain.json", "plain.csv", cwd=tmp_path).returncode == 0
     wrong = run("fit", "plain.csv", "-k", "analytic", "-y", "energy", "-x", "P", "-s", "formula=P", cwd=tmp_path)
     assert "no column 'energy' of numbers; its columns of numbers are: P, time" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-k", "oracle"), "'oracle' is unknown"),
+        (("-k", "power-law", "-y", "tiem"), "'tiem' is neither"),
+        (("-k", "power-law", "-x", "Q"), "'Q' is neither"),
+        (("-k", "power-law", "-s", "a=1"), "has no option 'a'"),
+        (("-k", "power-law", "--center", "middle"), "'middle' is unknown"),
+        (("-k", "power-law", "--unit", "P=x y"), "is no unit"),
+        (("-k", "mecp"), "needs formula and bounds"),
+        (("-k", "linear"), "L, BW is missing"),
+    ],
+)
+def test_wrong_words_of_a_fit_are_wrong_usage(words, said, convolver, tmp_path):
+    amdahl_table().save(tmp_path / "runs.csv")
+    done = convolver("model", "fit", "runs.csv", "-y", "time", "-x", "P", *words, cwd=tmp_path)
+    assert said in done.stderr
+    assert done.returncode == 2
+
+
+def test_data_that_a_model_cannot_fit_are_no_wrong_usage(convolver, tmp_path):
+    (tmp_path / "runs.csv").write_text("P,time\n1,0\n2,3\n4,5\n")
+    done = convolver("model", "fit", "runs.csv", "-y", "time", "-x", "P", "-k", "power-law", cwd=tmp_path)
+    assert "above 0" in done.stderr
+    assert done.returncode == 5
