@@ -41,6 +41,13 @@ def entry_place(program: str | Path, where: str) -> str:
     return f"@{_offset(path, _hexadecimal(where)):x}:{path}"
 
 
+def named_place(program: str | Path, where: str) -> str:
+    """Return what the tracer in Valgrind takes for a place: functions are known to it by the names that reports show."""
+    from convolver.tracing.selection import shown_name  # only here: it needs what reads object files
+
+    return entry_place(program, where) if where == "marker" or where.startswith("0x") else shown_name(program, where)
+
+
 def range_blocks(program: str | Path, ranges: list[str]) -> tuple[Range, ...]:
     """Return code given as ``0xFIRST-0xEND`` (end excluded), of the program, or as ``0xFIRST-0xEND@FILE`` of a library.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
-from convolver.tracing.places import entry_place
+from convolver.tracing.places import named_place
 
 BUDGET_BYTES = 24_000_000
 """Addresses that a process leaves, before compression, where nothing else is asked for: so much is decoded in a second or so."""
@@ -155,8 +155,8 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
             options += [f"--interval={self.interval}", f"--sample={self.sample}", f"--sets={self.sets}"]
             options += [f"--set-class={self.chosen_class}", f"--warmup={self.warmup}"]
         options += [f"--stretch={STRETCH}"] if self.kept_bytes else []
-        options += [f"--start-at={entry_place(program, self.start_at)}"] if self.start_at else []
-        options += [f"--stop-at={entry_place(program, self.stop_at)}"] if self.stop_at else []
+        options += [f"--start-at={named_place(program, self.start_at)}"] if self.start_at else []
+        options += [f"--stop-at={named_place(program, self.stop_at)}"] if self.stop_at else []
         options += ["--data-objects=yes"] if self.data_objects else []
         options += [f"--allocators={','.join(self.allocators)}"] if self.allocators else []
         if self.paths is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from convolver.errors import ProvenanceError, UsageError
 from convolver.heavy import pl
 from convolver.tracing.avx512 import own_libraries
 from convolver.tracing.elf import build_id, content_id, offsets_of, open_elf, read_functions
+from convolver.tracing.symbols import demangle
 
 if TYPE_CHECKING:
     from convolver.signature.signature import Signature
@@ -44,25 +45,46 @@ def hot_blocks(signature: Signature, *, top: int | None = None, cover: float | N
 def function_blocks(program: str | Path, names: Sequence[str]) -> tuple[Range, ...]:
     """Return the code of functions of a program or of its own libraries as (module, first offset, end).
 
-    Raises :class:`UsageError` when no object has a function of one of the names.
+    A C++ or Rust function is named as reports show it, without its arguments (all of that name), or mangled. Raises
+    :class:`UsageError` when no object has a function of one of the names.
     """
-    path = Path(program).resolve()
     found: dict[str, list[Range]] = {name: [] for name in names}
-    for module in (path, *own_libraries(path)):
+    for name, _, code in _functions(Path(program).resolve(), names):
+        found[name].append(code)
+    missing = [name for name, ranges in found.items() if not ranges]
+    if missing:
+        raise UsageError(f"{program} has no function {missing[0]}; is the program stripped?")
+    return tuple(entry for ranges in found.values() for entry in ranges)
+
+
+def shown_name(program: str | Path, name: str) -> str:
+    """Return the name by which reports and Valgrind show the function that is meant; ``name`` where that is not one function."""
+    shown = {readable for _, readable, _ in _functions(Path(program).resolve(), [name])}
+    return shown.pop() if len(shown) == 1 else name
+
+
+def _functions(program: Path, names: Sequence[str]) -> Iterator[tuple[str, str, Range]]:
+    """Yield the name that was asked for, the one that reports show, and the code, of functions of a program and its libraries."""
+    for module in (program, *own_libraries(program)):
         with open(module, "rb") as file:
             elf = open_elf(file)
             if elf is None:
                 continue
             functions = read_functions(elf)
-            wanted = [place for place, name in enumerate(functions.names) if name in found]
+            shown = demangle(functions.names)
+            meant = [_meant(names, *both) for both in zip(functions.names, shown, strict=True)]
+            wanted = [place for place, name in enumerate(meant) if name is not None]
             begins = offsets_of(elf, functions.start[wanted])
             for place, begin in zip(wanted, begins.tolist(), strict=True):
                 size = int(functions.end[place] - functions.start[place])
-                found[functions.names[place]].append((str(module), begin, begin + size))
-    missing = [name for name, ranges in found.items() if not ranges]
-    if missing:
-        raise UsageError(f"{program} has no function {missing[0]}; is the program stripped? C++ names must be given mangled.")
-    return tuple(entry for ranges in found.values() for entry in ranges)
+                yield meant[place] or "", shown[place], (str(module), begin, begin + size)
+
+
+def _meant(names: Sequence[str], name: str, readable: str) -> str | None:
+    """Return the one of ``names`` that means a function, by its name in the file and the one that reports show."""
+    if name == readable:
+        return name if name in names else None
+    return next((one for one in names if one in (name, readable) or readable.startswith(f"{one}(")), None)
 
 
 def _check_build(module: str, identity: str) -> None:

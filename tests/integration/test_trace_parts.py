@@ -6,8 +6,11 @@ import subprocess
 import polars as pl
 import pytest
 
+from convolver.errors import UsageError
 from convolver.signature.signature import Signature
+from convolver.tracing.native_engine import refusal
 from convolver.tracing.reader import Trace
+from convolver.tracing.selection import function_blocks
 from tests.integration.tool_runs import requires_tool
 
 pytestmark = requires_tool
@@ -60,6 +63,42 @@ def test_a_region_that_never_begins_is_said(binary, tmp_path, run):
     done = run("-o", tmp_path / "a.cvt", "--start-at", "nowhere", "--", binary)
     assert done.returncode == 10
     assert "never came to nowhere" in done.stderr
+
+
+CLASSES = """
+struct Grid {
+    int set(long *cells, int n) { for (int i = 0; i < n; i++) cells[i] = i; return n; }
+    int set(long *cells, long n) { return set(cells, int(n)) + 1; }
+    int add(long *cells, int n);
+};
+__attribute__((noinline)) int Grid::add(long *cells, int n) { for (int i = 0; i < n; i++) cells[i] += n; return n; }
+int main() { static long cells[1000]; Grid grid; return grid.set(cells, 1000L) + grid.add(cells, 1000) == 2001 ? 0 : 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    (folder / "classes.cpp").write_text(CLASSES)
+    subprocess.run(["g++", "-O0", "-o", folder / "classes", folder / "classes.cpp"], check=True)
+    return folder / "classes"
+
+
+@pytest.mark.parametrize("engine", ["valgrind", "native"] if refusal() is None else ["valgrind"])
+@pytest.mark.parametrize("name", ["Grid::add", "Grid::add(long*, int)", "_ZN4Grid3addEPli"])
+def test_a_cpp_function_is_named_as_shown_or_mangled(classes, name, engine, tmp_path, run):
+    done = run("-o", tmp_path / "a.cvt", "--engine", engine, "--start-at", name, "--", classes)
+    assert done.returncode == 0, done.stderr
+    counted = Signature.load(tmp_path / "a.sig.parquet").table.filter(pl.col("stores") > 0)
+    assert "Grid::add(long*, int)" in set(counted["function"])
+    assert not any(function.startswith("Grid::set") for function in counted["function"])
+
+
+def test_a_name_without_arguments_means_all_functions_of_it(classes):
+    assert len(function_blocks(classes, ["Grid::set"])) == 2
+    assert len(function_blocks(classes, ["Grid::set(long*, long)"])) == 1
+    with pytest.raises(UsageError, match="no function Grid::se;"):
+        function_blocks(classes, ["Grid::se"])
 
 
 def test_a_range_of_addresses_is_recorded_alone(binary, tmp_path, run):
