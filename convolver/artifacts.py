@@ -7,46 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from convolver.artifact_kinds import KINDS
-from convolver.errors import FormatError, SchemaError, UsageError
+from convolver.errors import UsageError
 from convolver.progress import SILENT, Progress
-from convolver.schema import read_json, read_table_header
-
-TRACE_SCHEMA = "convolver.trace"
-TRACE_SUFFIX = ".cvt"
-_PARQUET = b"PAR1"
-_TRACE = b"\x89CVT"
-_ZIP = b"PK\x03\x04"
-BUNDLE_SCHEMA = "convolver.bundle"
-
-
-def schema_of(path: str | Path) -> str:
-    """Return the schema of a file by its content, not its name.
-
-    Raises :class:`FormatError` when it cannot be read, :class:`SchemaError` when it is no artifact of Convolver's and
-    :class:`UsageError` for something that is no path.
-    """
-    if not isinstance(path, (str, Path)):
-        raise UsageError(f"{type(path).__name__} is no path of a file.")
-    try:
-        with open(path, "rb") as file:
-            start = file.read(4)
-    except OSError as error:
-        advice = "; `convolver report` takes folders" if Path(path).is_dir() else ""
-        raise FormatError(f"{path} cannot be read: {error.strerror}{advice}.") from error
-    if start == _PARQUET:
-        schema = read_table_header(path).get("schema")
-    elif start == _TRACE or Path(path).suffix == TRACE_SUFFIX:
-        return TRACE_SCHEMA
-    elif start == _ZIP:
-        return BUNDLE_SCHEMA
-    elif start[:1].isspace() or start[:1] == b"{":
-        schema = read_json(path).get("schema")
-    else:
-        raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
-    if not isinstance(schema, str) or schema not in KINDS:
-        what = "it has no 'schema' field" if schema is None else f"it has the unknown schema '{schema}'"
-        raise SchemaError(f"{path} is no Convolver artifact: {what}.")
-    return str(schema)
+from convolver.schema import PARQUET, TRACE, ZIP, read_json, read_table_header, schema_of
 
 
 def load(path: str | Path) -> Any:
@@ -87,11 +50,11 @@ def _header(path: str | Path, artifact: Any) -> dict[str, Any]:
     """Return schema, version, id and inputs as they stand in the file."""
     with open(path, "rb") as file:
         start = file.read(4)
-    if start == _PARQUET:
+    if start == PARQUET:
         return read_table_header(path)
-    if start == _ZIP:
+    if start == ZIP:
         return dict(artifact.manifest)
-    return dict(artifact.header) if start == _TRACE else read_json(path)
+    return dict(artifact.header) if start == TRACE else read_json(path)
 
 
 def _totals(artifact: Any, summary: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from convolver.artifact_kinds import KINDS
-from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError
+from convolver.errors import ChecksumError, FormatError, SchemaError, UnsupportedVersionError, UsageError
 from convolver.foreign_text import decode_json, json_text, polars_source, readable, visible
 from convolver.heavy import pl
 from convolver.outputs import save_text, write_atomically
@@ -24,6 +24,9 @@ from convolver.shapes import check_columns, check_shape
 PARQUET_KEY = "convolver"
 """Key of the artifact header in a Parquet file's own metadata."""
 MANY_TEXTS = 50_000
+TRACE_SCHEMA, BUNDLE_SCHEMA = "convolver.trace", "convolver.bundle"
+PARQUET, TRACE, ZIP = b"PAR1", b"\x89CVT", b"PK\x03\x04"
+"""First bytes of files."""
 
 
 def _instead(path: str | Path, found: str, schema: str) -> str:
@@ -35,6 +38,44 @@ def _instead(path: str | Path, found: str, schema: str) -> str:
 def other_kind(path: str | Path, found: str, schema: str) -> SchemaError:
     """Return the error for a file of the schema ``found`` where one of ``schema`` is needed."""
     return SchemaError(_instead(path, KINDS[found].what if found in KINDS else f"'{found}'", schema))
+
+
+def schema_of(path: str | Path) -> str:
+    """Return the schema of a file by its content, not its name.
+
+    Raises :class:`FormatError` when it cannot be read, :class:`SchemaError` when it is no artifact of Convolver's and
+    :class:`UsageError` for something that is no path.
+    """
+    if not isinstance(path, (str, Path)):
+        raise UsageError(f"{type(path).__name__} is no path of a file.")
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        advice = "; `convolver report` takes folders" if Path(path).is_dir() else ""
+        raise FormatError(f"{path} cannot be read: {error.strerror}{advice}.") from error
+    if start == PARQUET:
+        schema = read_table_header(path).get("schema")
+    elif start == TRACE or Path(path).suffix == ".cvt":
+        return TRACE_SCHEMA
+    elif start == ZIP:
+        return BUNDLE_SCHEMA
+    elif start[:1].isspace() or start[:1] == b"{":
+        schema = read_json(path).get("schema")
+    else:
+        raise SchemaError(f"{path} is no Convolver artifact: it is neither a trace, nor Parquet, nor a JSON object.")
+    if not isinstance(schema, str) or schema not in KINDS:
+        what = "it has no 'schema' field" if schema is None else f"it has the unknown schema '{schema}'"
+        raise SchemaError(f"{path} is no Convolver artifact: {what}.")
+    return str(schema)
+
+
+def held(path: str | Path) -> str | None:
+    """Return the kind of an artifact in words; None for another file."""
+    try:
+        return KINDS[schema_of(path)].what
+    except FormatError:
+        return None
 
 
 def missing_file(path: str | Path, schema: str) -> FormatError:
@@ -132,7 +173,7 @@ def load_document(path: str | Path, schema: str) -> dict[str, Any]:
     if not Path(path).exists():
         raise missing_file(path, schema)
     if _is_binary(path):
-        raise SchemaError(_instead(path, "something else", schema))
+        raise SchemaError(_instead(path, held(path) or "something else", schema))
     document = read_json(path)
     check_header(document, schema, str(path))
     if "id" in document and document["id"] != document_id(document):
@@ -275,7 +316,7 @@ def read_table_header(path: str | Path) -> dict[str, Any]:
 def _is_parquet(path: str | Path) -> bool:
     try:
         with open(path, "rb") as file:
-            return file.read(4) == b"PAR1"
+            return file.read(4) == PARQUET
     except OSError:
         return True  # reading it says why
 
@@ -286,7 +327,7 @@ def load_table(path: str | Path, schema: str) -> tuple[pl.DataFrame, dict[str, A
     if named and not Path(path).exists():
         raise missing_file(path, schema)
     if named and Path(path).is_file() and not _is_parquet(path):
-        raise SchemaError(_instead(path, "something else", schema))
+        raise SchemaError(_instead(path, held(path) or "something else", schema))
     header = read_table_header(path)
     check_header(header, schema, str(path))
     try:

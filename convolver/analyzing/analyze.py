@@ -19,7 +19,7 @@ from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_path
 from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_frames, with_scattered
 from convolver.analyzing.kept import asked_of_last, assumed_seconds, miss_ratio, size_shares
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
-from convolver.artifacts import BUNDLE_SCHEMA, TRACE_SCHEMA, load, schema_of
+from convolver.artifacts import load
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
 from convolver.execution.core_time import core_table, gather_paths
 from convolver.execution.sampled_walk import CORE_ERROR
@@ -29,7 +29,7 @@ from convolver.machine.catalog import MachineName, as_machine
 from convolver.machine.memory_system import MemorySystem
 from convolver.machine.profile import MachineProfile
 from convolver.progress import SILENT, Progress
-from convolver.schema import document_id, other_kind
+from convolver.schema import BUNDLE_SCHEMA, TRACE_SCHEMA, document_id, other_kind, schema_of
 from convolver.signature.signature import Signature
 from convolver.simulation.hit_rates import HitRates
 from convolver.simulation.level_samples import Fed, RecordedTrace, sampled

@@ -79,12 +79,12 @@ def bundle_command(
 
 
 def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool) -> PackedBundle:
-    from convolver.artifacts import TRACE_SCHEMA, schema_of
     from convolver.cli.predict_steps import Chain
     from convolver.machine.catalog import find_machine
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
     from convolver.reporting.report_input import gather
+    from convolver.schema import TRACE_SCHEMA, schema_of
     from convolver.tracing.reader import Trace
     from convolver.tracing.redact import redact_trace
     from convolver.tracing.writer import signature_path

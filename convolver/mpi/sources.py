@@ -12,6 +12,7 @@ from convolver.mpi.dim import read_dim
 from convolver.mpi.events import Events
 from convolver.mpi.network import Network, network_from_profile
 from convolver.progress import SILENT, Progress
+from convolver.schema import held
 
 
 def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
@@ -38,6 +39,8 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
         from convolver.mpi.time_independent import read_events
 
         return read_events(path)
+    if not magic.startswith(b"#DIMEMAS") and (found := held(path)):
+        raise FormatError(f"{path} holds {found}, but a trace of MPI calls is needed here; `convolver mpi trace` records one.")
     return read_dim(path, progress=progress)
 
 

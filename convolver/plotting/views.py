@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from convolver.artifact_kinds import KINDS
-from convolver.artifacts import load, schema_of
+from convolver.artifacts import load
 from convolver.errors import UsageError
 from convolver.plotting.style import Figure, Look
+from convolver.schema import schema_of
 
 MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
     f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")

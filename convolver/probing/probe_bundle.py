@@ -33,6 +33,7 @@ from convolver.probing.plan import Plan, full_plan, quick_plan
 from convolver.probing.port_probe import least_taken, port_figures
 from convolver.probing.runner import Kernel, options_of
 from convolver.probing.samples import Line, steadied
+from convolver.schema import held
 
 MARK = b"CVBUNDLE"
 ROUNDS = {"quick": 6, "full": 3}
@@ -160,8 +161,10 @@ def _parts(path: Path) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, FormatError) as error:
+        found = held(path)
+        why = f"it holds {found}" if found else str(error)
         raise FormatError(
-            f"{path} is not what a bundled probe prints ({error}); run the file that `convolver probe --bundle` wrote."
+            f"{path} is not what a bundled probe prints ({why}); run the file that `convolver probe --bundle` wrote."
         ) from error
 
 

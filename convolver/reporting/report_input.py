@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.artifacts import load, schema_of
+from convolver.artifacts import load
 from convolver.errors import ConvolverError, ProvenanceError, UnknownMachineError, UsageError
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import MachineProfile
+from convolver.schema import schema_of
 from convolver.signature.origin import own_folder
 
 if TYPE_CHECKING:

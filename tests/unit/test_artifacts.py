@@ -6,14 +6,14 @@ import polars as pl
 import pytest
 
 from convolver.artifact_kinds import KINDS
-from convolver.artifacts import describe, load, schema_of
+from convolver.artifacts import describe, load
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.errors import FormatError, SchemaError
 from convolver.modeling.base import fit
 from convolver.modeling.table import Table
 from convolver.mpi.events import EventsBuilder
 from convolver.pipeline import predict_from
-from convolver.schema import save_table, table_header
+from convolver.schema import save_table, schema_of, table_header
 from tests.synthetic import analyzed, convolved, hit_rates, loads, machine, signature
 
 M, FAST = machine("m"), machine("fast", scale=0.5)
@@ -61,6 +61,15 @@ def test_info_says_schema_version_id_inputs_and_totals(files):
     totals = describe(next(path for path in files if path.name == "a.sig.parquet"))["totals"]
     assert totals["memops"] == 1000
     assert set(totals) == {"instructions", "loads", "stores", "memops", "flops", "bytes", "blocks"}
+
+
+def test_other_verbs_name_what_they_were_given(files, convolver):
+    for path in files:
+        converted = convolver("mpi", "convert", path, "x.prv")
+        added = convolver("machine", "add", path)
+        what = KINDS[schema_of(path)].what
+        assert schema_of(path) == "convolver.mpi_events" or f"holds {what}" in converted.stderr
+        assert f"it holds {what}" in added.stderr
 
 
 def test_info_on_the_command_line(files, convolver):

@@ -106,6 +106,7 @@ def test_a_missing_or_foreign_file_leads_to_the_command_that_makes_the_right_one
     with pytest.raises(FormatError, match=r"There is no file .*nosuch; block times .*`convolver predict"):
         read(tmp_path / "nosuch", "convolver.block_times")
     foreign = tmp_path / "foreign"
-    foreign.write_bytes(b"\x89CVT\0\0\0\0")
-    with pytest.raises(SchemaError, match=r"holds something else, but hit rates .*`convolver simulate"):
-        read(foreign, "convolver.hit_rates")
+    for content, words in ((b"\x7fELF\0\0\0\0", "something else"), (b"\x89CVT\0\0\0\0", r"a trace \(.cvt\)")):
+        foreign.write_bytes(content)
+        with pytest.raises(SchemaError, match=f"holds {words}, but hit rates .*`convolver simulate"):
+            read(foreign, "convolver.hit_rates")
