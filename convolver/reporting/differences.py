@@ -6,7 +6,7 @@ known of both errors together, that is, where the two intervals do not meet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,8 @@ def difference(one: Any, other: Any, *, by: str | None = None, measure: str | No
         known = ", ".join(name for name in MEASURES if name in one.table.columns)
         raise UsageError(f"'{chosen}' cannot be compared here; choose one of {known}.")
     key = _key(one, other, by)
-    table = _joined([_summed(one, key, chosen), _summed(other, key, chosen)], KEYS[key])
+    programs = {_program(other): _program(one)}
+    table = _joined([_summed(one, key, chosen), _summed(other, key, chosen, programs)], KEYS[key])
     before, after = (float(artifact.table[chosen].sum()) for artifact in (one, other))
     matched = "block" if key == "identity" else key
     return Difference(chosen, matched, (_name(one), _name(other)), before, after, _judged(table, max(before, after)))
@@ -89,6 +90,10 @@ def difference(one: Any, other: Any, *, by: str | None = None, measure: str | No
 def _name(artifact: BlockTimes | Signature) -> str:
     words = [str(word).rpartition("/")[2] for word in artifact.header.get("command") or ["?"]]
     return " ".join(words) + (f" on {artifact.machine}" if isinstance(artifact, BlockTimes) else "")
+
+
+def _program(artifact: BlockTimes | Signature) -> str:
+    return str((artifact.header.get("command") or [""])[0]).rpartition("/")[2]
 
 
 def _key(one: BlockTimes | Signature, other: BlockTimes | Signature, by: str | None) -> str:
@@ -108,7 +113,9 @@ def _key(one: BlockTimes | Signature, other: BlockTimes | Signature, by: str | N
 
 def _same_build(one: Signature, other: Signature) -> bool:
     """Return whether two runs share modules and none of these was built anew in between; libraries are shared by all versions."""
+    programs = {_program(other): _program(one)}
     builds = [{Path(module).name: build for module, build in _modules(side)} for side in (one, other)]
+    builds[1] = {programs.get(name, name): build for name, build in builds[1].items()}
     shared = builds[0].keys() & builds[1].keys()
     return bool(shared) and all(builds[0][name] == builds[1][name] for name in shared)
 
@@ -119,14 +126,16 @@ def _modules(side: Signature) -> list[tuple[str, str]]:
     return [(module, build) for module, build in rows if build]
 
 
-def _summed(artifact: BlockTimes | Signature, key: str, measure: str) -> pl.DataFrame:
+def _summed(artifact: BlockTimes | Signature, key: str, measure: str, programs: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Return one row a key: its text columns, the measure's sum and the sum of what is known of its error.
 
-    Folders of modules and files are left out of the key: another checkout of the same program is the same program.
+    Folders of modules and files are left out of the key: another checkout of the same program is the same program, and so is one
+    of the other name in ``programs``.
     """
     table = artifact.table
     if key in ("line", "function"):
         table = table.with_columns(pl.col("module", "file").str.replace(r"^.*/", ""))
+        table = table.with_columns(pl.col("module").replace(programs or {}))
     columns = KEYS[key]
     texts = [name for name in ("function", "module", "file", "line") if name not in columns]
     error = pl.col("error_seconds") if measure == "seconds" else pl.lit(0.0)

@@ -86,6 +86,17 @@ def test_a_library_of_both_versions_does_not_make_them_one_build():
     assert difference(before, before).matched_by == "block"
 
 
+def test_builds_of_two_names_are_versions_of_one_program():
+    library = synthetic.loads(100) | {"module": "/lib/libc.so.6", "build_id": "c" * 40, "function": "memcpy", "line": 0}
+    row = synthetic.loads(1000) | {"file": "app.c", "line": 3}
+    before = synthetic.signature({**row, "module": "/bin/old", "build_id": "a" * 40}, library, command=["./old"])
+    after = synthetic.signature({**row, "module": "/bin/new", "build_id": "b" * 40}, library, command=["bin/new", "9"])
+    found = difference(before, after)
+    assert found.matched_by == "line"
+    assert set(found.table["change"]) == {0.0}
+    assert set(found.table["module"]) == {"old", "libc.so.6"}
+
+
 def test_contradictions_are_refused(chain, tmp_path):
     other = make_chain(tmp_path, blocks=3)
     with pytest.raises(UsageError, match="two tables of block times or two signatures"):
