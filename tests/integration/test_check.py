@@ -53,9 +53,11 @@ def test_two_percent_in_one_function_end_with_7_and_its_name(check, versions):
 
 
 def test_a_program_that_fails_is_not_checked(check, versions):
-    done = check(versions, "--", "false")
+    (versions / "old.md").write_text("of the run before")
+    done = check(versions, "--markdown", "old.md", "--", "false")
     assert done.returncode == 4
     assert "ended with status 1" in done.stderr
+    assert not (versions / "old.md").exists()
 
 
 def test_limits_of_other_programs_alone_are_said(check, versions):
