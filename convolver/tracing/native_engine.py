@@ -33,13 +33,20 @@ class Attachment(NamedTuple):
     seconds: float | None = None
 
     def command(self) -> list[str]:
-        """Return the process's command line; raises :class:`UsageError` where there is none to read, as of a kernel's thread."""
+        """Return the process's command line.
+
+        Raises :class:`UsageError` where there is none to read, as of a kernel's thread, and for a process of another user.
+        """
         try:
             words = Path(f"/proc/{self.process}/cmdline").read_bytes().split(b"\0")[:-1]
         except OSError as error:
             raise UsageError(f"There is no process {self.process} to attach to.") from error
         if not words:
             raise UsageError(f"Process {self.process} belongs to the kernel, or has ended; there is nothing to trace.")
+        try:
+            os.readlink(f"/proc/{self.process}/exe")
+        except PermissionError as error:
+            raise UsageError(f"Process {self.process} is not yours to trace; attach as its user, or as root.") from error
         return [word.decode(errors="replace") for word in words]
 
     @property

@@ -164,6 +164,21 @@ def test_a_missing_file_is_named_before_a_missing_profile(words, convolver):
     assert "There is no file nosuch.cvt" in convolver(*words).stderr
 
 
+FOREIGN = """
+import os
+from convolver.tracing.native_engine import Attachment
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may trace all
+Attachment(1).command()
+"""
+
+
+@pytest.mark.skipif(os.stat("/proc/1").st_uid != 0, reason="process 1 is not of root here")
+def test_a_process_of_another_user_is_refused_in_one_sentence():
+    done = subprocess.run([sys.executable, "-c", FOREIGN], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith("UsageError: Process 1 is not yours to trace; attach as its user, or as root.\n"), done.stderr
+
+
 UNWRITABLE = """
 import os, sys
 from pathlib import Path
