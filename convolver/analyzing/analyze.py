@@ -51,8 +51,8 @@ class PredictableTrace(RecordedTrace, Protocol):
 
 
 class _Systems(NamedTuple):
-    """What is simulated for a machine: its caches, what keeps translations, its caches with the last level, and the second one, as
-    lines out of order find them, and with the last levels that other VMs may leave of it."""
+    """What is simulated for a machine: its caches, what keeps translations, its caches with the last level, and the second one,
+    as lines out of order find them, and with the last levels that other VMs may leave of it."""
 
     caches: MemorySystem
     pages: MemorySystem | None

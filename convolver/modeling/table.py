@@ -199,7 +199,7 @@ class Table:
         group = [name for name in features if name in self.parameters]
         if center != "none" and group:
             _check_alike(points, group, wanted)
-            points = _centerd(points, group, center)
+            points = _centered(points, group, center)
         if points.height == 0:
             raise ModelError(f"No run has both {target} and {', '.join(features)}; check the table's rows.")
         units = dict(frame.filter(pl.col("metric").is_in([target, *wanted])).select("metric", "unit").reverse().iter_rows())
@@ -241,7 +241,7 @@ def _check_alike(points: pl.DataFrame, group: list[str], metrics: Sequence[str])
             warnings.warn(message, NoiseWarning, stacklevel=4)
 
 
-def _centerd(points: pl.DataFrame, group: list[str], center: str) -> pl.DataFrame:
+def _centered(points: pl.DataFrame, group: list[str], center: str) -> pl.DataFrame:
     how = {"median": pl.Expr.median, "minimum": pl.Expr.min, "mean": pl.Expr.mean}[center]
     others = [name for name in points.columns if name not in group]
     return points.group_by(group, maintain_order=True).agg(*(how(pl.col(name)) for name in others))

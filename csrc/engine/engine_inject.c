@@ -674,7 +674,7 @@ int cv_attach(struct cv_target *target, const struct cv_options *options)
         open_gate(target);
     hurry_no_more();
     if (!failed)
-        fprintf(stderr, "Attached: %d threads stood still for %.1f ms.\n", n_stopped, 1e3 * (end - begin));
+        fprintf(stderr, "Attached: %d thread%s stood still for %.1f ms.\n", n_stopped, n_stopped == 1 ? "" : "s", 1e3 * (end - begin));
     return failed;
 }
 
@@ -726,7 +726,7 @@ void cv_detach(struct cv_target *target)
         nanosleep(&moment, NULL);
     hurry_no_more();
     if (asleep)
-        fprintf(stderr, "Detached: %d threads sleep, and leave when they wake up.\n", asleep);
+        fprintf(stderr, "Detached; still asleep, to leave on waking: %d.\n", asleep);
     else
         fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (end - begin));
 }
