@@ -15,6 +15,7 @@
 #define DELAYS 1024 /* delays of issue that may be hidden; those before are forgotten, which they are not */
 
 enum buffer { LOAD_BUFFER, STORE_BUFFER, FIRST_FILE, BUFFERS = FIRST_FILE + FILES };
+_Static_assert(CV_CORE_LOAD == 1 << LOAD_BUFFER && CV_CORE_STORE == 1 << STORE_BUFFER, "flags are bits of buffers");
 
 typedef struct {
     uint64_t line, asked, arrival;

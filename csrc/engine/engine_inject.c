@@ -711,22 +711,22 @@ void cv_detach(struct cv_target *target)
 {
     const double begin = cv_seconds(CLOCK_MONOTONIC);
     const struct timespec moment = {0, 20000};
-    int asleep = 0;
+    int awake = 0, asleep = 0;
     hurry();
     close_gate(target);
     target->shared->leave = 1;
     for (uint64_t i = 0; i < target->shared->slots; i++)
         cv_want(cv_slot_of(target, i), CV_WANT_NATIVE);
     double end = begin;
-    for (; still_inside(target, &asleep) && end < begin + LONGEST_DETACHING; end = cv_seconds(CLOCK_MONOTONIC))
+    for (; (awake = still_inside(target, &asleep)) && end < begin + LONGEST_DETACHING; end = cv_seconds(CLOCK_MONOTONIC))
         if (before_hurry.size || end > begin + AWAKE_DETACHING) /* else it might wait longer for a processor than for the threads */
             nanosleep(&moment, NULL);
     open_gate(target);
     for (double latest = end + LONGEST_DETACHING; still_leaving(target) && cv_seconds(CLOCK_MONOTONIC) < latest;)
         nanosleep(&moment, NULL);
     hurry_no_more();
-    if (asleep)
-        fprintf(stderr, "Detached; still asleep, to leave on waking: %d.\n", asleep);
+    if (awake + asleep)
+        fprintf(stderr, "Detached; threads that leave when they run next: %d.\n", awake + asleep);
     else
         fprintf(stderr, "Detached after %.1f ms.\n", 1e3 * (end - begin));
 }

@@ -268,7 +268,7 @@ def test_busy_threads_are_left_and_go_on_again_and_again(tmp_path: Path) -> None
         engine = [engine_program(), f"--log-file={tmp_path / 'log'}", f"--attach={program.pid}", "--for=0.1"]
         said = subprocess.run(engine, stderr=subprocess.PIPE, text=True, check=True).stderr
         assert said.startswith("Attached: 9 threads")
-        assert re.search(r"Detached( after|; still asleep, to leave on waking: 1)", said)
+        assert re.search(r"Detached( after|; threads that leave when they run next: 1)", said)
         program.stdin.write(b"x")
     assert program.stdout.read(1) == b"x"
     program.stdin.close()
