@@ -137,8 +137,8 @@ def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list
     if method == "calibrated" and known is not None:
         if known.page_entries and part.falls.pages is None:
             found.append("pages are taken as translated, since only an analysis of a trace with bursts tells of translations")
-        if machine.scattered_system is not None and part.falls.scattered is None:
-            found.append("lines out of order are taken to find the whole last level, which only an analysis of a trace tells")
+        if (machine.scattered_system or machine.framed_system) is not None and part.falls.scattered is None:
+            found.append("lines out of order are taken to find caches as streams do, since only an analysis of a trace tells")
     return found
 
 

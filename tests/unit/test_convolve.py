@@ -5,6 +5,7 @@ import pytest
 
 from convolver.convolution.costs import pattern_cost
 from convolver.errors import CoverageError, PredictionError, ProvenanceError, UsageError
+from convolver.machine.catalog import as_machine
 from convolver.machine.hierarchy import Level
 from convolver.machine.profile import MachineProfile
 from convolver.simulation.hit_rates import HitRates
@@ -135,6 +136,13 @@ def test_missing_curves_are_replaced_and_named():
     assert any("random" in sentence for sentence in times.header["assumptions"])
     (assumed,) = convolved(signature(loads(10)), hit_rates([(0, 10, 0, 0)], M), M).header["assumptions"]
     assert "no executed path is known" in assumed
+
+
+@pytest.mark.parametrize(("name", "said"), [("cloud-epyc-milan", True), ("cloud-xeon-emerald", False)])
+def test_hit_rates_alone_say_that_frames_are_unknown(name, said):
+    known = as_machine(name)
+    assumed = convolved(signature(loads(1000)), hit_rates([(0, 1000, 0, 0, 0)], known), known).header["assumptions"]
+    assert any("find caches as streams do" in sentence for sentence in assumed) == said
 
 
 def test_a_machine_without_curves_cannot_be_convolved():
