@@ -167,7 +167,8 @@ def one_kill(name: str, made: Path, rng: random.Random, longest: float) -> tuple
         target = rng.choice(running) if running else 0
         what = f"{number.name} to {'the verb' if target == process.pid else 'another process' if target else NOBODY}"
         if target:
-            os.kill(target, number)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(target, number)
         waited = Thread(target=process.wait)
         waited.start()
         for one in [] if ends(process.pid) else processes(process.pid):

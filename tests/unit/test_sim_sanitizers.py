@@ -18,6 +18,6 @@ def test_the_simulator_is_clean_under_the_sanitizers(sanitized):
         outputs.add(done.stdout)
     assert len(outputs) == 1
     counts = [[int(word) for word in line.split()] for line in outputs.pop().splitlines()]
-    assert len(counts) == 13 + 4 * 4
-    assert counts[13:17] == counts[17:21] == counts[:4]  # groups add up
+    assert len(counts) == 14 + 4 * 4
+    assert counts[14:18] == counts[18:22] == counts[:4]  # groups add up
     assert all(accesses >= misses > 0 for _, _, accesses, misses, _ in counts)

@@ -217,7 +217,7 @@ def test_a_plain_csv_has_the_features_and_the_target_as_columns(tmp_path, run):
         (("-k", "power-law", "-x", "Q"), "'Q' is neither"),
         (("-k", "power-law", "-s", "a=1"), "has no option 'a'"),
         (("-k", "power-law", "--center", "middle"), "'middle' is unknown"),
-        (("-k", "power-law", "--unit", "P=x y"), "is no unit"),
+        (("-k", "power-law", "--unit", "P=s**2"), "is no unit"),
         (("-k", "mecp"), "needs formula and bounds"),
         (("-k", "linear"), "L, BW is missing"),
     ],
