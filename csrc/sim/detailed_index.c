@@ -1,6 +1,7 @@
 /* Which set a line belongs to. */
 #include "detailed.h"
 #include "level.h"
+#include "mix.h"
 
 /* Exclusive or of all groups of log2(sets) bits of the line number. */
 static uint64_t folded(const cv_node *n, uint64_t line)
@@ -23,14 +24,8 @@ static uint64_t intel_slice(const cv_node *n, uint64_t line)
     return slice;
 }
 
-/* Any number of slices, evenly (the finalizer of splitmix64). */
-static uint64_t mixed_slice(const cv_node *n, uint64_t line)
-{
-    uint64_t z = line;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ (z >> 31)) % n->is.slices;
-}
+/* Any number of slices, evenly. */
+static uint64_t mixed_slice(const cv_node *n, uint64_t line) { return cv_mixed(line) % n->is.slices; }
 
 /* Lines of a page stay side by side, in the frame that it lies in. */
 static uint64_t in_frame(const cv_node *n, uint64_t line)

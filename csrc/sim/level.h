@@ -2,6 +2,7 @@
 #ifndef CV_SIM_LEVEL_H
 #define CV_SIM_LEVEL_H
 
+#include "mix.h"
 #include "sim.h"
 
 #define DIRTY UINT32_C(0x80000000)      /* in a 32-bit tag */
@@ -39,14 +40,8 @@ static inline __attribute__((always_inline)) uint64_t cv_line_of(const cv_level 
     return x - l->all.offsets[x >> REGION_BITS];
 }
 
-/* The frame that a page lies in: any, the same in every run (splitmix64's finalizer). */
-static inline uint64_t cv_frame_of(uint64_t page)
-{
-    uint64_t z = (page & PAGES) + UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+/* The frame that a page lies in: any, the same in every run. */
+static inline uint64_t cv_frame_of(uint64_t page) { return cv_mixed((page & PAGES) + UINT64_C(0x9e3779b97f4a7c15)); }
 
 /* The same two of any level, also of one whose pages lie in frames: there the tag is the page. */
 static inline cv_place cv_any_place_of(const cv_level *l, uint64_t line)

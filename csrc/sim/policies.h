@@ -2,6 +2,7 @@
 #ifndef CV_SIM_POLICIES_H
 #define CV_SIM_POLICIES_H
 
+#include "mix.h"
 #include "sim.h"
 
 /* What a policy remembers beside a word for each set. */
@@ -29,13 +30,10 @@ cv_status cv_policy_remember(const cv_policy *policy, cv_level *l);
 /* Set up a level with a policy other than LRU; CV_ERROR_ARGUMENT when the policy is unknown or cannot have so many ways. */
 cv_status cv_policy_level(cv_level *l);
 
-/* A number that looks random: the same for the same seed, set and count (splitmix64). */
+/* A number that looks random: the same for the same seed, set and count. */
 static inline uint64_t cv_policy_hash(const cv_level *l, uint64_t set, uint64_t count)
 {
-    uint64_t z = set * UINT64_C(0x9e3779b97f4a7c15) + count * UINT64_C(0xd1b54a32d192ed03) + l->seed * UINT64_C(0x8bb84b93962eacc9);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return cv_mixed(set * UINT64_C(0x9e3779b97f4a7c15) + count * UINT64_C(0xd1b54a32d192ed03) + l->seed * UINT64_C(0x8bb84b93962eacc9));
 }
 
 #endif
