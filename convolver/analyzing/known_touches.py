@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,26 +27,28 @@ class _Kept(msgspec.Struct):
 
 def known_touches(trace: Trace) -> TouchedLines | None:
     """Return what :func:`convolver.tracing.touched_lines.touched_lines` does, from the store of analyses where it is there."""
-    content = find_bytes(trace.id, _WHAT) if trace.id else None
-    if content is not None:
-        return _restored(msgspec.msgpack.decode(content, type=_Kept | None))
-    found = touched_lines(trace)
-    if trace.id:
-        keep_bytes(trace.id, _WHAT, msgspec.msgpack.encode(_kept(found)))
-    return found
+    return _restored(_known(trace, _WHAT, _Kept | None, lambda: _kept(touched_lines(trace))))
 
 
 def known_handed(trace: Trace) -> HandedLines | None:
     """Return what :func:`convolver.simulation.handed_lines.handed_lines` does, from the store of analyses where it is there."""
-    content = find_bytes(trace.id, _HANDED) if trace.id else None
+    columns = _known(trace, _HANDED, dict[str, list[float]] | None, lambda: _columns(handed_lines(trace)))
+    return None if columns is None else HandedLines(**{name: np.array(columns[name], kind) for name, kind in _COLUMNS.items()})
+
+
+def _known(trace: Trace, what: str, kind: Any, find: Callable[[], Any]) -> Any:
+    """Return a value of a ``kind`` that the store has of a trace, else what ``find`` returns, which it keeps."""
+    content = find_bytes(trace.id, what) if trace.id else None
     if content is not None:
-        kept = msgspec.msgpack.decode(content, type=dict[str, list[float]] | None)
-        return None if kept is None else HandedLines(**{name: np.array(kept[name], kind) for name, kind in _COLUMNS.items()})
-    found = handed_lines(trace)
+        return msgspec.msgpack.decode(content, type=kind)
+    found = find()
     if trace.id:
-        columns = None if found is None else {name: getattr(found, name).tolist() for name in _COLUMNS}
-        keep_bytes(trace.id, _HANDED, msgspec.msgpack.encode(columns))
+        keep_bytes(trace.id, what, msgspec.msgpack.encode(found))
     return found
+
+
+def _columns(found: HandedLines | None) -> dict[str, list[float]] | None:
+    return None if found is None else {name: getattr(found, name).tolist() for name in _COLUMNS}
 
 
 def _kept(found: TouchedLines | None) -> _Kept | None:

@@ -137,7 +137,7 @@ def _absent(part: MachineAnalysis, machine: MachineProfile, method: str) -> list
     if method == "calibrated" and known is not None:
         if known.page_entries and part.falls.pages is None:
             found.append("pages are taken as translated, since only an analysis of a trace with bursts tells of translations")
-        if (machine.scattered_system or machine.framed_system) is not None and part.falls.scattered is None:
+        if part.falls.scattered is None and (machine.scattered_system or machine.framed_system) is not None:
             found.append("lines out of order are taken to find caches as streams do, since only an analysis of a trace tells")
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.directory import LEAST_DISTANCE, LOAD, NEVER, Directory
+from convolver._native.directory import LEAST_DISTANCE, LOAD, NEVER, STORE, Directory
 from convolver._native.trace_decoder import SETS, WINDOW
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.level_samples import ALL, sampled
@@ -16,7 +16,7 @@ from convolver.simulation.level_samples import ALL, sampled
 if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
-KINDS = ("loads", "stores")
+KINDS = (LOAD, STORE)
 """Loads of lines that another thread stored to, stores to lines that others touched since: the rows of arrays by kind."""
 
 
@@ -65,7 +65,7 @@ def handed_lines(trace: Trace) -> HandedLines | None:
     classes = max(holds.classes, 1)
     return HandedLines(
         block=np.asarray(trace.site_blocks[counts["owner"]], dtype=np.uint32),
-        kind=np.where(counts["kind"] == LOAD, 0, 1).astype(np.uint8),
+        kind=counts["kind"].copy(),
         own=_distances(counts["own"], classes),
         other=_distances(counts["other"], classes),
         count=counts["count"] * (classes / holds.set_share),
