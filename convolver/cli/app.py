@@ -74,7 +74,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "instrument": "Translate CALL's pragmas of a C source into calls.",
     },
 }
-"""The groups of ``convolver --help``: modules of this package that hold a verb (each has ``register(app)``), and their words."""
+"""The groups of ``convolver --help``: modules of this package, and their words. Each has ``verb``: a function whose
+docstring is the help, or a group of them; ``SETTINGS``: what the parser of a function is told."""
 VERBS = {verb: words for group in GROUPS.values() for verb, words in group.items()}
 
 
@@ -85,8 +86,11 @@ def _named(module: str) -> str:
 
 @cache
 def _built(verb: str) -> Any:
-    alone = typer.Typer(rich_markup_mode=None)
-    importlib.import_module(f"convolver.cli.{verb}").register(alone)
+    module, alone = importlib.import_module(f"convolver.cli.{verb}"), typer.Typer(rich_markup_mode=None)
+    if isinstance(module.verb, typer.Typer):
+        alone.add_typer(module.verb, name=_named(verb))
+    else:
+        alone.command(_named(verb), context_settings=getattr(module, "SETTINGS", None))(module.verb)
     (command,) = typer.main.get_group(alone).commands.values()
     command.short_help = VERBS[verb]
     return command

@@ -22,21 +22,10 @@ if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
     from convolver.reporting.bundle_file import PackedBundle
 
-HELP = """Pack a trace, its signature, machine profiles, predictions and report into one file to share.
-
-The file is a ZIP archive with a list of what each file in it reveals; 'convolver info' shows and verifies it. With --redact it
-holds no arguments, folders, host names and source text, and of code that was not recorded only the jumps; names of functions and
-files stay.
-
-\b
-Examples:
-  convolver bundle cg.cvt --machines host,server-hbm --redact
-  convolver bundle --unpack shared cg.bundle.zip
-"""
 SUFFIX = ".bundle.zip"
 
 
-def bundle_command(
+def verb(
     source: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace, or with --unpack a bundle.")],
     machines: Annotated[
         list[str] | None,
@@ -48,7 +37,17 @@ def bundle_command(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Run the verb."""
+    """Pack a trace, its signature, machine profiles, predictions and report into one file to share.
+
+    The file is a ZIP archive with a list of what each file in it reveals; 'convolver info' shows and verifies it. With --redact
+    it holds no arguments, folders, host names and source text, and of code that was not recorded only the jumps; names of
+    functions and files stay.
+
+    \b
+    Examples:
+      convolver bundle cg.cvt --machines host,server-hbm --redact
+      convolver bundle --unpack shared cg.bundle.zip
+    """
     from convolver.reporting.bundle_file import PackedBundle
 
     if unpack is not None:
@@ -121,8 +120,3 @@ def _without_host(profile: MachineProfile, number: int) -> MachineProfile:
         return profile
     provenance = {name: value for name, value in profile.provenance.items() if name not in ("host", "note")}
     return msgspec.structs.replace(profile, name=f"machine-{number}", provenance=provenance)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("bundle", help=HELP)(bundle_command)

@@ -10,23 +10,13 @@ import typer
 from convolver.cli.common import Json, new_file, print_json, say, wrote
 from convolver.cli.trace_plan import Engine, on_engine
 
-HELP = """Check a program's time on a pinned machine against limits and a baseline, for CI.
-
-The command is traced and its seconds are predicted for one bundled machine, so that neither the runner nor its load matter. A
-program that is slower than its baseline, or over its limit, ends with status 7 and the function that is the cause.
-
-\b
-Examples:
-  convolver check --update -- ./cg 60
-  convolver check --limits limits.toml --markdown comment.md -- ./cg 60
-"""
 REGRESSED = 7
 """Exit status for a program that became slower or is over its limit."""
 RUNS = 3
 """Runs of which a baseline is the mean: they also tell how much a program's runs differ."""
 
 
-def check_command(
+def verb(
     command: Annotated[list[str], typer.Argument(metavar="-- CMD ARGS", help="Command to check, after '--'.")],
     limits: Annotated[
         Path | None, typer.Option("--limits", help="TOML with machine, threshold, baseline, and limits of programs.")
@@ -40,7 +30,16 @@ def check_command(
     engine: Engine = None,
     as_json: Json = False,
 ) -> None:
-    """Run the verb."""
+    """Check a program's time on a pinned machine against limits and a baseline, for CI.
+
+    The command is traced and its seconds are predicted for one bundled machine, so that neither the runner nor its load matter. A
+    program that is slower than its baseline, or over its limit, ends with status 7 and the function that is the cause.
+
+    \b
+    Examples:
+      convolver check --update -- ./cg 60
+      convolver check --limits limits.toml --markdown comment.md -- ./cg 60
+    """
     from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
@@ -95,8 +94,3 @@ def check_command(
         say(f"{allowed.baseline} has no program '{known_as}'; --update keeps this run.")
     if not found.passed and not update:
         raise typer.Exit(REGRESSED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("check", help=HELP)(check_command)

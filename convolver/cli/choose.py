@@ -37,20 +37,8 @@ if TYPE_CHECKING:
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.block_times import BlockTimes
 
-HELP = """Rank machines for a program by predicted time, and by cost where prices are given.
 
-Machines are compared by the ratio of their times, whose common errors cancel; those that the remaining errors cannot tell from
-the best are grayed. A machine is efficient if none is both faster and cheaper. Each is taken as a machine, not as it was at the
-moment of its probe beside other virtual machines: with its whole last level; intervals include both (--state).
-
-\b
-Examples:
-  convolver choose cg.cvt --machines host,cloud-server,server-hbm
-  convolver choose cg.cvt -m cloud-server,cloud-epyc-milan --prices prices.csv --plot choice.png
-"""
-
-
-def choose_command(
+def verb(
     trace: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program.")],
     machines: Annotated[
         list[str],
@@ -68,7 +56,17 @@ def choose_command(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Rank machines for a program by predicted time, and by cost where prices are given.
+
+    Machines are compared by the ratio of their times, whose common errors cancel; those that the remaining errors cannot tell
+    from the best are grayed. A machine is efficient if none is both faster and cheaper. Each is taken as a machine, not as it
+    was at the moment of its probe beside other virtual machines: with its whole last level; intervals include both (--state).
+
+    \b
+    Examples:
+      convolver choose cg.cvt --machines host,cloud-server,server-hbm
+      convolver choose cg.cvt -m cloud-server,cloud-epyc-milan --prices prices.csv --plot choice.png
+    """
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.choice import choose, load_prices, rows
     from convolver.reporting.choice_chart import chart, conclusion
@@ -120,8 +118,3 @@ def _say_too_large(chain: Chain, times: Mapping[str, BlockTimes]) -> None:
         why = None if elapsed is None else larger_than_known(machine, elapsed["cores"])
         if why:
             say(f"Note: {machine.name}: {why}.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("choose", help=HELP)(choose_command)

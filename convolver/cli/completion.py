@@ -12,15 +12,6 @@ import typer
 from convolver.cli.common import say, wrote
 from convolver.outputs import save_text
 
-HELP = """Print the completion script of a shell, or put it where the shell finds it (--install).
-
-Verbs, options, machine names, views and kinds of models are completed by the program itself, so they are always those installed.
-
-\b
-Examples:
-  convolver completion bash --install
-  convolver completion zsh > ~/.zfunc/_convolver
-"""
 PROGRAM = "convolver"
 VARIABLE = "_CONVOLVER_COMPLETE"
 
@@ -59,11 +50,20 @@ ADVICE = {
 }
 
 
-def completion(
+def verb(
     shell: Annotated[Shell, typer.Argument(help="Shell to complete in.")],
     install: Annotated[bool, typer.Option("--install", help="Write the script where the shell finds it.")] = False,
 ) -> None:
-    """Run the verb."""
+    """Print the completion script of a shell, or put it where the shell finds it (--install).
+
+    Verbs, options, machine names, views and kinds of models are completed by the program itself, so they are always those
+    installed.
+
+    \b
+    Examples:
+      convolver completion bash --install
+      convolver completion zsh > ~/.zfunc/_convolver
+    """
     if not install:
         typer.echo(script(shell), nl=False)
         return
@@ -72,8 +72,3 @@ def completion(
     save_text(path, script(shell))
     wrote(path)
     say(ADVICE[shell])
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("completion", help=HELP)(completion)

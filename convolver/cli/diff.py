@@ -18,21 +18,8 @@ if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.differences import Difference
 
-HELP = """Compare two runs, machines or versions of a program block by block.
 
-Takes two tables of block times, or two signatures. Times of one run on two machines give its CPU ratio, base time / target time,
-and what decides it. Else blocks are matched by identity within one build or by source line; a change of time is significant where
-the two intervals do not meet, and counts are exact.
-
-\b
-Examples:
-  convolver diff cg@host.times.parquet cg@server-hbm.times.parquet -o cg.ratio.json
-  convolver diff old/cg@host.times.parquet new/cg@host.times.parquet
-  convolver diff old/cg.sig.parquet new/cg.sig.parquet --metric memops --by function --json
-"""
-
-
-def diff(
+def verb(
     before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Block times or signature of the first run.")],
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="The same kind of artifact of the second.")],
     by: Annotated[
@@ -47,7 +34,18 @@ def diff(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Compare two runs, machines or versions of a program block by block.
+
+    Takes two tables of block times, or two signatures. Times of one run on two machines give its CPU ratio, base time / target
+    time, and what decides it. Else blocks are matched by identity within one build or by source line; a change of time is
+    significant where the two intervals do not meet, and counts are exact.
+
+    \b
+    Examples:
+      convolver diff cg@host.times.parquet cg@server-hbm.times.parquet -o cg.ratio.json
+      convolver diff old/cg@host.times.parquet new/cg@host.times.parquet
+      convolver diff old/cg.sig.parquet new/cg.sig.parquet --metric memops --by function --json
+    """
     from convolver.artifacts import load
     from convolver.reporting.differences import difference
 
@@ -162,8 +160,3 @@ def _counted(found: Difference, changed: pl.DataFrame, top: int) -> str:
         known = f", {int(changed['significant'].sum())} of them by more than the errors"
     whole = counted(found.table.height, found.matched_by)
     return f"{changed.height} of {whole} changed{known}; {percent(held)} of the change shown."
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("diff", help=HELP)(diff)

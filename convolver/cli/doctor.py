@@ -15,19 +15,17 @@ from convolver.reporting.grid import grid
 if TYPE_CHECKING:
     from convolver.reporting.installation import Check
 
-HELP = """Check what is installed, what is missing, and say the exact command to get it.
 
-Ends with status 0 when the chain probe, trace, simulate, predict can run here, else with 4.
+def verb(as_json: Json = False, as_csv: Csv = False) -> None:
+    """Check what is installed, what is missing, and say the exact command to get it.
 
-\b
-Examples:
-  convolver doctor
-  convolver doctor --json
-"""
+    Ends with status 0 when the chain probe, trace, simulate, predict can run here, else with 4.
 
-
-def doctor(as_json: Json = False, as_csv: Csv = False) -> None:
-    """Run the verb."""
+    \b
+    Examples:
+      convolver doctor
+      convolver doctor --json
+    """
     from convolver.reporting.installation import checks, ready
 
     found = checks()
@@ -54,8 +52,3 @@ def _show(found: list[Check], good: bool, version: str) -> None:
             console.print(f"{check.part}: {check.get}", soft_wrap=True)
     verdict = "can run here" if good else "cannot run here yet: get what is MISSING above"
     console.print(f"Convolver {version}: the chain probe, trace, simulate, predict {verdict}.", soft_wrap=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("doctor", help=HELP)(doctor)

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from convolver.simulation.targets import Target
     from convolver.tracing.reader import Trace
 
-HELP = """Simulate variants of one cache level of a machine on a recorded trace, all in one pass.
-
-\b
-Examples:
-  convolver explore app.cvt -m host --level L2 --sizes 1M,2M,4M
-  convolver explore app.cvt -m host --level L3 --ways 8,16 --policies lru,srrip --json
-  convolver explore app.cvt -m host --level L2 --prefetchers none,stream --inclusions non-inclusive,inclusive
-"""
-
 
 def _list(text: str | None, parse: Callable[[str], Any]) -> list[Any]:
     return [parse(word.strip()) for word in text.split(",") if word.strip()] if text else []
@@ -63,7 +54,7 @@ def _seconds(trace: Trace, machine: MachineProfile, variants: Sequence[Target], 
         return {}
 
 
-def _explore(
+def verb(
     trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`.", show_default=False)],
     machine: Annotated[
         str,
@@ -86,6 +77,14 @@ def _explore(
     csv: Csv = False,
     force: Force = False,
 ) -> None:
+    """Simulate variants of one cache level of a machine on a recorded trace, all in one pass.
+
+    \b
+    Examples:
+      convolver explore app.cvt -m host --level L2 --sizes 1M,2M,4M
+      convolver explore app.cvt -m host --level L3 --ways 8,16 --policies lru,srrip --json
+      convolver explore app.cvt -m host --level L2 --prefetchers none,stream --inclusions non-inclusive,inclusive
+    """
     from convolver.cli.simulate import print_about
     from convolver.machine.catalog import find_machine
     from convolver.simulation.level_variants import compared, variants
@@ -116,8 +115,3 @@ def _explore(
         _print_table(rows)
     if path:
         wrote(path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("explore", help=HELP)(_explore)

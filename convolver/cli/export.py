@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,26 +13,24 @@ from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.outputs import save_text
 
-exports = new_group("Write artifacts in other tools' formats.")
+verb = new_group("Write artifacts in other tools' formats.")
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
+Times = Annotated[Path, typer.Argument(help="Block times (.times.parquet).")]
+Replayed = Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")]
 
 
-def emit(lines: Iterable[str], output: Path | None) -> None:
-    """Write lines to a file, whole or not at all, or to stdout."""
+def emit(lines: Callable[[], Iterable[str]], output: Path | None, force: bool) -> None:
+    """Write lines to a file, whole or not at all, or to stdout; none is made where the file may not be written."""
     if output is None:
-        for line in lines:
+        for line in lines():
             typer.echo(line)
         return
-    save_text(output, (f"{line}\n" for line in lines))
+    save_text(new_file(output, force), (f"{line}\n" for line in lines()))
     wrote(output)
 
 
-def _checked(output: Path | None, force: bool) -> Path | None:
-    return None if output is None else new_file(output, force)
-
-
-@exports.command("callgrind")
+@verb.command("callgrind")
 def callgrind_command(
     signature: Annotated[Path, typer.Argument(help="Signature (.sig.parquet).")],
     times: Annotated[Path | None, typer.Argument(help="Block times (.times.parquet); adds misses by level and time.")] = None,
@@ -51,13 +49,12 @@ def callgrind_command(
     from convolver.reporting.export.callgrind import lines
     from convolver.signature.signature import Signature
 
-    path = _checked(output, force)
-    emit(lines(Signature.load(signature), BlockTimes.load(times) if times else None), path)
+    emit(lambda: lines(Signature.load(signature), BlockTimes.load(times) if times else None), output, force)
 
 
-@exports.command("chrome")
+@verb.command("chrome")
 def chrome_command(
-    timeline: Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")],
+    timeline: Replayed,
     output: Output = None,
     force: Force = False,
 ) -> None:
@@ -71,13 +68,12 @@ def chrome_command(
     from convolver.mpi.timeline import Timeline
     from convolver.reporting.export.chrome import lines
 
-    path = _checked(output, force)
-    emit(lines(Timeline.load(timeline)), path)
+    emit(lambda: lines(Timeline.load(timeline)), output, force)
 
 
-@exports.command("prv")
+@verb.command("prv")
 def prv_command(
-    timeline: Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")],
+    timeline: Replayed,
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write; .pcf and .row go beside it.")],
     force: Force = False,
 ) -> None:
@@ -96,15 +92,9 @@ def prv_command(
     wrote(output)
 
 
-def _times(path: Path) -> Any:
-    from convolver.convolution.block_times import BlockTimes
-
-    return BlockTimes.load(path)
-
-
-@exports.command("collapsed")
+@verb.command("collapsed")
 def collapsed_command(
-    times: Annotated[Path, typer.Argument(help="Block times (.times.parquet).")],
+    times: Times,
     output: Output = None,
     force: Force = False,
 ) -> None:
@@ -115,15 +105,15 @@ def collapsed_command(
       convolver export collapsed cg@host.times.parquet | flamegraph.pl > cg.svg
       convolver export collapsed cg@host.times.parquet -o cg.folded
     """
+    from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.export.stacks import collapsed
 
-    path = _checked(output, force)
-    emit(collapsed(_times(times)), path)
+    emit(lambda: collapsed(BlockTimes.load(times)), output, force)
 
 
-@exports.command("speedscope")
+@verb.command("speedscope")
 def speedscope_command(
-    times: Annotated[Path, typer.Argument(help="Block times (.times.parquet).")],
+    times: Times,
     output: Output = None,
     force: Force = False,
 ) -> None:
@@ -134,13 +124,13 @@ def speedscope_command(
       convolver export speedscope cg@host.times.parquet -o cg.speedscope.json
       convolver export speedscope cg@host.times.parquet > cg.speedscope.json
     """
+    from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.export.stacks import speedscope
 
-    path = _checked(output, force)
-    emit(speedscope(_times(times)), path)
+    emit(lambda: speedscope(BlockTimes.load(times)), output, force)
 
 
-@exports.command("csv")
+@verb.command("csv")
 def csv_command(
     artifact: Annotated[Path, typer.Argument(help="Any artifact that holds a table.")],
     output: Output = None,
@@ -155,13 +145,10 @@ def csv_command(
     """
     from convolver.artifacts import load
 
-    path = _checked(output, force)
-    table = getattr(load(artifact), "table", None)
-    if table is None:
-        raise UsageError(f"{artifact} holds no table; `convolver info {artifact} --json` prints what it holds.")
-    emit(table.write_csv().rstrip("\n").split("\n"), path)
+    def lines() -> list[str]:
+        table = getattr(load(artifact), "table", None)
+        if table is None:
+            raise UsageError(f"{artifact} holds no table; `convolver info {artifact} --json` prints what it holds.")
+        return table.write_csv().rstrip("\n").split("\n")
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.add_typer(exports, name="export")
+    emit(lines, output, force)

@@ -11,7 +11,7 @@ from convolver.cli.common import Force, Json, new_file, print_json, wrote
 from convolver.reporting.console import terminal_progress
 
 
-def import_command(
+def verb(
     recording: Annotated[Path, typer.Argument(help="File with the recorded references; '-' reads standard input.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Trace file [NAME.cvt].")] = None,
     format: Annotated[
@@ -38,8 +38,3 @@ def import_command(
     wrote(signature_path(target))
     if json:
         print_json(trace.summary())
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("import")(import_command)

@@ -11,22 +11,12 @@ from convolver.cli.common import Csv, Json, flat, printed
 from convolver.heavy import pl
 from convolver.reporting.console import out, terminal_progress
 
-HELP = """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
-
-The file is read whole: checksums, schema and id are checked. A damaged or foreign file ends with exit code 3.
-
-\b
-Examples:
-  convolver info cg.cvt
-  convolver info cg@host.times.parquet --json
-  convolver info app.mpi
-"""
 SHOWN = 50
 _FOREIGN_EVENTS = (".dim", ".prv", ".otf2")
 """Endings of MPI events that other tools wrote; those recorded by Convolver are a folder."""
 
 
-def info(
+def verb(
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE", help="Any file that Convolver wrote, or MPI events (a recording's folder, .dim, .prv)."),
@@ -34,7 +24,16 @@ def info(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
+
+    The file is read whole: checksums, schema and id are checked. A damaged or foreign file ends with exit code 3.
+
+    \b
+    Examples:
+      convolver info cg.cvt
+      convolver info cg@host.times.parquet --json
+      convolver info app.mpi
+    """
     from convolver.artifacts import describe
 
     if file.is_dir() or file.suffix in _FOREIGN_EVENTS:
@@ -95,8 +94,3 @@ def _exploded(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [row]
     outer = {name: value for name, value in row.items() if not isinstance(value, list)}
     return [{**outer, **one} for one in inner]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("info", help=HELP)(info)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed, say, wrote
-from convolver.cli.machine_merge import merge_command
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
@@ -19,12 +18,13 @@ from convolver.reporting.console import terminal_progress
 if TYPE_CHECKING:
     from convolver.machine.profile import MachineProfile
 
+
 Machine = Annotated[str, typer.Argument(help="Name of a machine, or path of its profile.", autocompletion=completing.machines)]
 
-machines = new_group("List, show, compare, check, add, merge and project machine profiles.")
+verb = new_group("List, show, compare, check, add, merge and project machine profiles.")
 
 
-@machines.command("list")
+@verb.command("list")
 def list_command(json: Json = False, csv: Csv = False) -> None:
     """List the machines that are known by name.
 
@@ -40,7 +40,7 @@ def list_command(json: Json = False, csv: Csv = False) -> None:
         print_machines(rows)
 
 
-@machines.command("show")
+@verb.command("show")
 def show_command(
     machine: Machine,
     json: Json = False,
@@ -63,7 +63,7 @@ def show_command(
         print_profile(profile)
 
 
-@machines.command("compare")
+@verb.command("compare")
 def compare_command(
     first: Machine,
     second: Annotated[str, typer.Argument(help="Another one.", autocompletion=completing.machines)],
@@ -86,7 +86,7 @@ def compare_command(
         print_comparison(left, right, rows)
 
 
-@machines.command("check")
+@verb.command("check")
 def check_command(
     machine: Machine,
     json: Json = False,
@@ -110,7 +110,7 @@ def check_command(
         print_findings(profile, findings)
 
 
-@machines.command("project")
+@verb.command("project")
 def project_command(
     base: Machine,
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the projected machine.")],
@@ -158,7 +158,7 @@ def _seed_core(profile: MachineProfile, cpu: str, output: Path | None, force: bo
     wrote(path)
 
 
-@machines.command("core")
+@verb.command("core")
 def core_command(
     machine: Machine = "host",
     from_llvm_mca: Annotated[
@@ -198,7 +198,7 @@ def core_command(
         print_core(profile, table, how, rows)
 
 
-@machines.command("calibrate")
+@verb.command("calibrate")
 def calibrate_command(
     machine: Annotated[
         str, typer.Argument(help="Name of a measured machine, or path of its profile.", autocompletion=completing.machines)
@@ -241,7 +241,7 @@ def calibrate_command(
     wrote(path)
 
 
-@machines.command("add")
+@verb.command("add")
 def add_command(
     file: Annotated[Path, typer.Argument(help="What a file of 'convolver probe --bundle' printed on the machine.")],
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the machine [that of its host].")] = None,
@@ -279,7 +279,42 @@ def add_command(
     wrote(path)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    machines.command("merge")(merge_command)
-    app.add_typer(machines, name="machine")
+@verb.command("merge")
+def merge_command(
+    probes: Annotated[
+        list[str],
+        typer.Argument(help="Names of one machine's profiles, or their paths; at least two.", autocompletion=completing.machines),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Profile to write, NAME.machine.json.")],
+    calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
+    force: Force = False,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Merge probes that were made at different moments: the quietest of the core, the median of last cache and memory.
+
+    The spread of each point is then that between the probes, and the rate model is fitted once, on all of them.
+
+    \b
+    Examples:
+      convolver machine merge morning.machine.json noon.machine.json night.machine.json -o node.machine.json
+      convolver machine merge monday tuesday -o host.machine.json --force --json
+    """
+    from convolver.calibration.calibrate import calibrated
+    from convolver.machine.catalog import find_machine
+    from convolver.machine.profile import SUFFIX
+    from convolver.probing.merge_probes import merge
+    from convolver.reporting.machine_tables import print_profile, profile_rows
+
+    path = new_file(output, force)
+    profile = replace(merge([find_machine(name) for name in probes]), name=path.name.removesuffix(SUFFIX))
+    if calibrate:
+        profile, why = calibrated(profile, progress=terminal_progress())
+        if why:
+            say(why)
+    profile.save(path)
+    rows = profile_rows(profile)
+    about = {"plateaus": rows, "provenance": profile.provenance}
+    if not printed(json, csv, lambda: {**profile.summary(), **about}, lambda: rows):
+        print_profile(profile)
+    wrote(path)

@@ -30,7 +30,7 @@ def _grouped(traces: list[Path], output: Path, force: bool, json: bool) -> None:
         say(f"rank {rank}: {format_count(instructions)} instructions, {format_count(memops)} memory references")
 
 
-def merge_command(
+def verb(
     phases: Annotated[list[Path], typer.Argument(help="Trace files of all phases, or of all ranks, in any order.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Trace file to write, for ranks a .sig.parquet.")],
     force: Force = False,
@@ -61,8 +61,3 @@ def merge_command(
     wrote(signature_path(output))
     if json:
         print_json(trace.summary())
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("merge")(merge_command)

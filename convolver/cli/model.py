@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from convolver.cli import completing
 from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, say, wrote
-from convolver.cli.model_check import check_command, observations_of
-from convolver.cli.model_show import cell, show_model
-from convolver.cli.model_traces import add
+from convolver.cli.model_show import cell, grid_of, show_model
+from convolver.cli.model_traces import traces
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
 
-models = new_group("Fit, apply and show statistical models.")
+if TYPE_CHECKING:
+    from convolver.modeling.model_artifact import Model
+    from convolver.modeling.table import Observations
+
+
+verb = new_group("Fit, apply and show statistical models.")
 
 
 def parse_value(text: str) -> Any:
@@ -48,7 +52,7 @@ def parse_pairs(pairs: list[str]) -> dict[str, Any]:
     return result
 
 
-@models.command("fit")
+@verb.command("fit")
 def fit_command(
     table: Annotated[Path, typer.Argument(help="Measurement table: .parquet, .csv, .jsonl, .json or .txt.")],
     kind: Annotated[
@@ -90,7 +94,7 @@ def fit_command(
     wrote(path)
 
 
-@models.command("apply")
+@verb.command("apply")
 def apply_command(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     point: Annotated[list[str], typer.Argument(help="FEATURE=VALUE words; a value may be a list at commas.")],
@@ -156,7 +160,7 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
     return table
 
 
-@models.command("show")
+@verb.command("show")
 def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], json: Json = False, csv: Csv = False) -> None:
     """Print a model: equation, terms with errors and flags, domain, quality, baselines.
 
@@ -170,10 +174,45 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
     show_model(Model.load(model), json, csv)
 
 
-models.command("check")(check_command)
+def observations_of(model: Model, table: Path, feature: str | None, callpath: str | None) -> Observations:
+    """Return all repetitions of measurements that a model can be compared with; raises :class:`UsageError` where ``feature`` is
+    none of the model's."""
+    from convolver.modeling.table import Table
+
+    names = [name for name in model.features if name not in model.tables]
+    if feature is not None and feature not in names:
+        raise UsageError(f"'{feature}' is no feature of the model '{model.name}'; it has {', '.join(names)}.")
+    return Table.load(table, model.target).observations(model.target, names, callpath=callpath, center="none")
 
 
-@models.command("residuals")
+@verb.command("check")
+def check_command(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    table: Annotated[Path, typer.Argument(help="Measurement table, best one that the model has not seen.")],
+    by: Annotated[str | None, typer.Option(help="Feature whose values are the rows; default the first.")] = None,
+    callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
+    json: Json = False,
+    csv: Csv = False,
+) -> None:
+    """Compare a model with measurements: mean and largest relative error for each value of a feature, and over all.
+
+    \b
+    Examples:
+      convolver model check sp.model.json other_networks.parquet
+      convolver model check product.model.json product.parquet --by N --json
+    """
+    from convolver.modeling.cross_validation import checked
+    from convolver.modeling.model_artifact import Model
+
+    loaded = Model.load(model)
+    data = observations_of(loaded, table, by, callpath)
+    feature = by or next(iter(data.x))
+    rows = checked(data.x[feature], data.y, loaded.apply(data.x), feature)
+    if not printed(json, csv, lambda: rows):
+        out().print(grid_of(rows, f"{loaded.name} on {table.name}"))
+
+
+@verb.command("residuals")
 def residuals_command(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     table: Annotated[Path, typer.Argument(help="Measurement table to compare it with.")],
@@ -200,7 +239,7 @@ def residuals_command(
     wrote(output)
 
 
-@models.command("convert")
+@verb.command("convert")
 def convert_command(
     source: Annotated[Path, typer.Argument(help="Table to read.")],
     target: Annotated[Path, typer.Argument(help="Table to write; its ending is the format.")],
@@ -220,7 +259,7 @@ def convert_command(
     wrote(target)
 
 
-@models.command("collect")
+@verb.command("collect")
 def collect_command(
     source: Annotated[Path, typer.Argument(help="Folder of the CALL runtime's records, one such file, or XML.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Table (.parquet, .csv, .jsonl, ...), .xml or .prv.")],
@@ -263,7 +302,7 @@ def collect_command(
     wrote(output)
 
 
-@models.command("kinds")
+@verb.command("kinds")
 def kinds_command(json: Json = False, csv: Csv = False) -> None:
     """List the kinds of models with what each is for.
 
@@ -280,7 +319,4 @@ def kinds_command(json: Json = False, csv: Csv = False) -> None:
             typer.echo(f"{kind:14} {text}")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    add(models)
-    app.add_typer(models, name="model")
+verb.add_typer(traces)

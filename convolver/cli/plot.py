@@ -12,27 +12,8 @@ from convolver.cli.common import Dark, Force, new_file, wrote
 from convolver.errors import UsageError
 from convolver.plotting import style
 
-HELP = """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
 
-\b
-Views and what they take:
-  maps      machine, block times (may be left out)    curves with the program's blocks on them
-  roofline  machine, signature, block times           flop/s over flop/byte
-  blocks    block times of the base, of the target    what decides the CPU ratio
-  misses    hit rates                                 miss ratio over cache size
-  parity    predictions                               predicted over measured
-  ranks     timeline                                  what every rank does
-  scaling   model                                     a fitted curve with its interval
-  threads   predictions with --scaling                elapsed time over cores
-
-\b
-Examples:
-  convolver plot maps host.machine.json cg@host.times.parquet -o maps.png
-  convolver plot blocks cg@host.times.parquet cg@server-hbm.times.parquet -o blocks.svg --dark
-"""
-
-
-def plot(
+def verb(
     view: Annotated[str, typer.Argument(metavar="VIEW", help="Which picture; see above.", autocompletion=completing.views)],
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Artifacts, in any order; a machine also by name.")],
     output: Annotated[
@@ -44,7 +25,24 @@ def plot(
     to: Annotated[float | None, typer.Option("--to", help="scaling: end of the curve.")] = None,
     force: Force = False,
 ) -> None:
-    """Run the verb."""
+    """Draw a picture from artifacts: PNG, SVG or PDF, light or dark, readable when printed in gray.
+
+    \b
+    Views and what they take:
+      maps      machine, block times (may be left out)    curves with the program's blocks on them
+      roofline  machine, signature, block times           flop/s over flop/byte
+      blocks    block times of the base, of the target    what decides the CPU ratio
+      misses    hit rates                                 miss ratio over cache size
+      parity    predictions                               predicted over measured
+      ranks     timeline                                  what every rank does
+      scaling   model                                     a fitted curve with its interval
+      threads   predictions with --scaling                elapsed time over cores
+
+    \b
+    Examples:
+      convolver plot maps host.machine.json cg@host.times.parquet -o maps.png
+      convolver plot blocks cg@host.times.parquet cg@server-hbm.times.parquet -o blocks.svg --dark
+    """
     from convolver.plotting.views import Options, find_view, gather
 
     chosen = find_view(view)
@@ -63,8 +61,3 @@ def _pairs(words: list[str]) -> dict[str, float]:
         except ValueError as error:
             raise UsageError(f"'{word}' is not NAME=NUMBER; write for example --fix p=64.") from error
     return found
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("plot", help=HELP)(plot)

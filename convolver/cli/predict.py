@@ -18,25 +18,13 @@ if TYPE_CHECKING:
     from convolver.cli.predict_steps import Chain
     from convolver.pipeline import Prediction
 
-HELP = """Predict a program's time on the base machine and its CPU ratio to targets.
-
-From a trace, or, with a command after --, all in one: probe this machine where it has no profile, run the command natively to
-measure it, trace it, simulate the caches of all machines in one pass, convolve.
-
-\b
-Examples:
-  convolver predict cg.cvt --base host --target server-hbm --json
-  convolver predict --base host --target desktop-32m -- ./cg 60
-  convolver predict --scaling 1,2,4,8 -- xz -T {threads} -k big.tar
-  convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
-"""
 ARTIFACTS = (".cvt", ".parquet", ".zip")
 HOT = 10
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 
 
-def predict(
+def verb(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
@@ -101,7 +89,18 @@ def predict(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Predict a program's time on the base machine and its CPU ratio to targets.
+
+    From a trace, or, with a command after --, all in one: probe this machine where it has no profile, run the command natively to
+    measure it, trace it, simulate the caches of all machines in one pass, convolve.
+
+    \b
+    Examples:
+      convolver predict cg.cvt --base host --target server-hbm --json
+      convolver predict --base host --target desktop-32m -- ./cg 60
+      convolver predict --scaling 1,2,4,8 -- xz -T {threads} -k big.tar
+      convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
+    """
     if mpi is not None:
         from convolver.cli.predict_mpi import ParallelJob, predict_runs
 
@@ -250,8 +249,3 @@ def show(predictions: list[Prediction], top: int, seen: Sequence[str]) -> None:
 
 def _sides(prediction: Prediction) -> list[dict[str, Any]]:
     return [prediction.document["base"], prediction.document["target"]]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("predict", help=HELP)(predict)

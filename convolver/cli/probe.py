@@ -36,7 +36,7 @@ def _check_cpu(cpu: int | None) -> None:
         raise UsageError(f"CPU {cpu} cannot be used here; choose one of {', '.join(map(str, allowed))}.")
 
 
-def probe_command(
+def verb(
     quick: Annotated[bool, typer.Option("--quick", help="The essential curves, about ten seconds (the default).")] = False,
     full: Annotated[bool, typer.Option("--full", help="All kernels, more working sets, more rounds.")] = False,
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPU to measure on; default: the last one.")] = None,
@@ -125,8 +125,3 @@ def probe_command(
     if not printed(json, csv, lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
         print_profile(profile)
     wrote(path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("probe")(probe_command)

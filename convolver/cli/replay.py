@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from convolver.mpi.network import Network
     from convolver.mpi.timeline import Timeline
 
-HELP = """Replay an MPI trace (.dim or recorded events) on a parameterized network and predict its run time.
-
-Computation is divided by the CPU ratio (2: twice as fast); communication follows Dimemas' model.
-
-\b
-Examples:
-  convolver replay app.dim --config cluster.cfg --json
-  convolver replay app.events.parquet --config cluster.cfg --latency 0 --bandwidth inf -o ideal.timeline.parquet
-"""
-
 
 class _RunByDefault(Verbs):
     """``convolver replay APP.dim ...`` means ``convolver replay run APP.dim ...``."""
@@ -41,7 +31,7 @@ class _RunByDefault(Verbs):
         return super().parse_args(ctx, args)
 
 
-group = new_group(
+verb = new_group(
     "Replay MPI traces on a network: run (the default: convolver replay TRACE --config NET.cfg), analyze, sweep.", _RunByDefault
 )
 
@@ -117,7 +107,7 @@ def _print(timeline: Timeline) -> None:
     console.print(table)
 
 
-@group.command("run", help=HELP)
+@verb.command("run")
 def run_command(
     trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
     config: Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")],
@@ -145,6 +135,15 @@ def run_command(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
+    """Replay an MPI trace (.dim or recorded events) on a parameterized network and predict its run time.
+
+    Computation is divided by the CPU ratio (2: twice as fast); communication follows Dimemas' model.
+
+    \b
+    Examples:
+      convolver replay app.dim --config cluster.cfg --json
+      convolver replay app.events.parquet --config cluster.cfg --latency 0 --bandwidth inf -o ideal.timeline.parquet
+    """
     from convolver.mpi.network_replay import replay
     from convolver.mpi.sources import load_events
 
@@ -188,7 +187,7 @@ Config = Annotated[Path, typer.Option("--config", help="Network: a machine profi
 Trace = Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")]
 
 
-@group.command("analyze")
+@verb.command("analyze")
 def analyze_command(
     trace: Trace,
     config: Config,
@@ -239,7 +238,7 @@ def _print_analysis(document: dict[str, Any]) -> None:
     console.print(table)
 
 
-@group.command("sweep")
+@verb.command("sweep")
 def sweep_command(
     trace: Trace,
     config: Config,
@@ -272,8 +271,3 @@ def sweep_command(
     with dask_executor(dask) as executor:
         sweep(trace, network, plan, output=output, executor=executor, jobs=jobs, progress=terminal_progress())
     wrote(output)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.add_typer(group, name="replay")

@@ -17,19 +17,9 @@ if TYPE_CHECKING:
 
 KERNEL = "(system time)"
 """Stands for a function in the row of ``--csv`` that no block has."""
-HELP = """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
-
-Takes the folder that `convolver predict -o FOLDER` filled, or single artifacts: the signature, block times (the base first),
-predictions, a replay's timeline, data objects and their hits, machine profiles by file or name.
-
-\b
-Examples:
-  convolver report run/ --html cg.html
-  convolver report cg.sig.parquet cg@host.times.parquet host.machine.json --source cg.c
-"""
 
 
-def report(
+def verb(
     inputs: Annotated[list[str], typer.Argument(metavar="FOLDER | FILE...", help="Artifacts of one program.")],
     html: Annotated[Path | None, typer.Option("--html", help="Write one self-contained HTML page.")] = None,
     source: Annotated[
@@ -44,7 +34,16 @@ def report(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
+
+    Takes the folder that `convolver predict -o FOLDER` filled, or single artifacts: the signature, block times (the base first),
+    predictions, a replay's timeline, data objects and their hits, machine profiles by file or name.
+
+    \b
+    Examples:
+      convolver report run/ --html cg.html
+      convolver report cg.sig.parquet cg@host.times.parquet host.machine.json --source cg.c
+    """
     from convolver.reporting.report_input import gather
 
     if html is not None:
@@ -172,8 +171,3 @@ def _print_source(bundle: Bundle, wanted: str) -> None:
     if read.newer:
         console.print(f"{path} is newer than the trace: lines may have moved.", style="yellow")
     console.print(annotated(bundle.base, read, console.width))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("report", help=HELP)(report)

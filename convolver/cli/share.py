@@ -15,14 +15,6 @@ from convolver.reporting.console import terminal_progress
 if TYPE_CHECKING:
     from convolver.simulation.hit_rates import HitRates
 
-HELP = """Simulate every thread of some traces on a core of its own; levels that the machine marks as shared are shared.
-
-\b
-Examples:
-  convolver share app.cvt -m server.machine.json
-  convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --turns-in instructions --json
-"""
-
 
 def _output(trace: Path) -> Path:
     return trace.with_name(trace.name.removesuffix(".cvt") + ".shared.hits.parquet")
@@ -32,7 +24,7 @@ def _rows(traces: list[Path], found: list[HitRates], machine: str) -> list[dict]
     return [{"trace": str(path), **row} for path, rates in zip(traces, found, strict=True) for row in rates.totals(machine)]
 
 
-def _share(
+def verb(
     traces: Annotated[list[Path], typer.Argument(help="Traces, one a process.", show_default=False)],
     machine: Annotated[
         str,
@@ -46,6 +38,13 @@ def _share(
     csv: Csv = False,
     force: Force = False,
 ) -> None:
+    """Simulate every thread of some traces on a core of its own; levels that the machine marks as shared are shared.
+
+    \b
+    Examples:
+      convolver share app.cvt -m server.machine.json
+      convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --turns-in instructions --json
+    """
     from convolver.cli.simulate import print_about, print_totals
     from convolver.machine.catalog import find_machine
     from convolver.reporting.cache_details import print_details
@@ -71,8 +70,3 @@ def _share(
             print_details(rates)
     for path in paths:
         wrote(path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("share", help=HELP)(_share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,18 +22,28 @@ if TYPE_CHECKING:
     from convolver.simulation.hit_rates import HitRates
     from convolver.simulation.object_hits import ObjectHits
 
-HELP = """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
 
-\b
-Examples:
-  convolver simulate app.cvt -m host -m server-hbm
-  convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
-  convolver simulate app.cvt -m host --causes --lines 10
-  convolver simulate app.cvt -m host --by object
-  convolver simulate ranks/ -m host -m server-hbm -o ranks.parquet --jobs 8
+def simulate_folder(
+    folder: Path, machines: Sequence[MachineProfile], output: Path, jobs: int | None, dask: str | None
+) -> list[dict[str, Any]]:
+    """Simulate the traces of a folder into one table; return the totals per machine and level."""
+    from convolver.fanout import dask_executor
+    from convolver.simulation.many import simulate_many, totals_of, traces_in
 
-A folder's traces are simulated side by side, by processes or --dask workers; the same command goes on after an interruption.
-"""
+    traces = traces_in(folder)
+    with dask_executor(dask) as executor:
+        table = simulate_many(traces, machines, output, executor=executor, jobs=jobs, progress=terminal_progress())
+    say(f"{len(traces)} traces simulated.")
+    return totals_of(table)
+
+
+def print_sums(rows: list[dict[str, Any]]) -> None:
+    """Print rows of equal keys as a table."""
+    words = ("machine", "level")
+    table = grid(words, [title for title in (rows[0] if rows else ()) if title not in words])
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
+    out().print(table)
 
 
 def default_output(trace: Path) -> Path:
@@ -85,7 +96,7 @@ def changed_machines(names: list[str], pages: str | None, semantics: str | None)
     return [msgspec.structs.replace(machine, **changes) for machine in found]
 
 
-def _simulate(
+def verb(
     trace: Annotated[Path, typer.Argument(help="Trace written by `convolver trace`, or a folder of them.", show_default=False)],
     machine: Annotated[
         list[str],
@@ -117,6 +128,18 @@ def _simulate(
     csv: Csv = False,
     force: Force = False,
 ) -> None:
+    """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
+
+    \b
+    Examples:
+      convolver simulate app.cvt -m host -m server-hbm
+      convolver simulate app.cvt -m my.machine.json -o my.hits.parquet --json
+      convolver simulate app.cvt -m host --causes --lines 10
+      convolver simulate app.cvt -m host --by object
+      convolver simulate ranks/ -m host -m server-hbm -o ranks.parquet --jobs 8
+
+    A folder's traces are simulated side by side, by processes or --dask workers; the same command goes on after an interruption.
+    """
     from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.simulation.detailed import Details
     from convolver.simulation.one_pass import simulate, simulate_objects
@@ -125,8 +148,6 @@ def _simulate(
     path = new_file(output or default_output(existing(trace)), force)
     machines = changed_machines(machine, pages, semantics)
     if trace.is_dir():
-        from convolver.cli.simulate_folder import print_sums, simulate_folder
-
         if causes or lines or by == "object":
             raise UsageError("--causes, --lines and --by object are for one trace; leave them out for a folder.")
         sums = simulate_folder(trace, machines, path, jobs, dask)
@@ -170,8 +191,3 @@ def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bo
         print_about(signature, objects.machines)
         for machine in objects.machines:
             out().print(hits_table(objects, machine))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("simulate", help=HELP)(_simulate)

@@ -199,7 +199,10 @@ def _attachment(process: int | None, seconds: str | None, command: list[str] | N
     return Attachment(process, None if seconds is None else parse_seconds(seconds))
 
 
-def trace_command(
+SETTINGS = {"allow_interspersed_args": False}
+
+
+def verb(
     command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, after '--'.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
@@ -338,8 +341,3 @@ def trace_command(
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))
     raise typer.Exit(_simulated(job, simulate) if simulate else _recorded(job))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("trace", context_settings={"allow_interspersed_args": False})(trace_command)

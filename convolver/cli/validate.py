@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from convolver.validating.validation import Validation
 
 
-def validate_command(
+def verb(
     campaign: Annotated[Path, typer.Argument(metavar="CAMPAIGN.toml", help="Programs, inputs and conditions.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of profiles, runs, traces and results.")] = Path(
         "validation"
@@ -100,8 +100,3 @@ def _say_busy(result: Validation) -> None:
             f"The machine was busy: others used {format_share(noise['others'])} of the CPUs, "
             f"the hypervisor {format_share(noise['steal'])}. Measure again with --fresh when it is quiet."
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("validate")(validate_command)

@@ -11,19 +11,8 @@ from convolver.cli.common import BASE, Cores, Csv, Dark, Force, Hits, Json, Pin,
 from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 
-HELP = """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
-Each change is simulated and convolved as a machine of its own, all in one pass over the trace. A signature with its analysis
-answers only what needs no simulation.
-
-\b
-Examples:
-  convolver what-if cg.cvt --base host
-  convolver what-if cg.cvt --base cloud-server --plot what-if.png
-"""
-
-
-def what_if_command(
+def verb(
     program: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program, or a signature with --hits.")],
     base: Annotated[str, BASE] = "host",
     hits: Hits = None,
@@ -35,7 +24,16 @@ def what_if_command(
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Run the verb."""
+    """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
+
+    Each change is simulated and convolved as a machine of its own, all in one pass over the trace. A signature with its analysis
+    answers only what needs no simulation.
+
+    \b
+    Examples:
+      convolver what-if cg.cvt --base host
+      convolver what-if cg.cvt --base cloud-server --plot what-if.png
+    """
     from convolver.convolution.machine_changes import rows, what_if
     from convolver.machine.catalog import find_machine
     from convolver.plotting.labels import machine_label
@@ -56,8 +54,3 @@ def what_if_command(
         console = out()
         console.print(chart(found, name))
         console.print(conclusion(found))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("what-if", help=HELP)(what_if_command)
