@@ -75,7 +75,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 """The groups of ``convolver --help``: modules of this package, and their words. Each has ``verb``: a function whose
-docstring is the help, or a group of them; ``SETTINGS``: what the parser of a function is told."""
+docstring is the help, or a group of them; ``SETTINGS``: what the parser gets with a function."""
 VERBS = {verb: words for group in GROUPS.values() for verb, words in group.items()}
 
 

@@ -79,6 +79,7 @@ def verb(
 
 def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool) -> PackedBundle:
     from convolver.cli.predict_steps import Chain
+    from convolver.cli.wanted import Wanted
     from convolver.machine.catalog import find_machine
     from convolver.reporting.bundle_file import PackedBundle
     from convolver.reporting.html.page import render
@@ -104,7 +105,7 @@ def _packed(source: Path, stem: str, names: list[str], path: Path, redact: bool)
         for profile in profiles:
             files.append(str(folder / f"{profile.name}.machine.json"))
             profile.save(files[-1])
-        chain = Chain(base=files[0], targets=files[1:], output=folder, force=True)
+        chain = Chain(Wanted(base=files[0], target=files[1:], output=folder, force=True))
         chain.use(copy, None)
         chain.artifacts(chain.predict(None, None, "norm"))
         save_text(folder / f"{stem}.html", render(gather([str(folder)], [])))

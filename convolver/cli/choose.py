@@ -23,11 +23,11 @@ from convolver.cli.common import (
     existing,
     machine_names,
     new_file,
-    pinning,
     printed,
     say,
     wrote,
 )
+from convolver.cli.wanted import Wanted
 from convolver.errors import UsageError
 from convolver.machine.states import SEPARATOR, STATES
 from convolver.plotting import style
@@ -85,7 +85,7 @@ def verb(
         known |= {f"{name}{SEPARATOR}{one}": price for name, price in known.items() for one in STATES}
     others = [name for name in names if name != base]
     first = base or names[0]
-    chain = Chain(base=first, targets=others, output=None, force=False, cores=cores, pinning=pinning(pin), state=state)
+    chain = Chain(Wanted(base=first, target=others, cores=cores, pin=pin, state=state))
     chain.use(trace, None)
     predictions = chain.predict(measured, None, "norm")
     ranked = ([] if base is None else [predictions[0].base]) + [prediction.target for prediction in predictions]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import BASE, Children, Cores, Csv, Force, Hits, Json, Measured, Pin, State, pinning, printed
-from convolver.cli.trace_plan import Engine, on_engine, sampling_plan
+from convolver.cli.common import Children, Csv, Hits, Json, Measured, printed
+from convolver.cli.trace_plan import Engine, Sampling, on_engine
+from convolver.cli.verb_group import with_groups
+from convolver.cli.wanted import Parallel, Wanted
 from convolver.convolution.verdict import BaseCheck, base_check, judged_target
 from convolver.errors import UsageError
 
@@ -24,55 +26,24 @@ CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 
 
+@with_groups
 def verb(
+    *,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
-    base: Annotated[str, BASE] = "host",
-    target: Annotated[
-        list[str] | None,
-        typer.Option("--target", "-t", help="Machine to predict; repeatable.", autocompletion=completing.machines),
-    ] = None,
+    wanted: Wanted,
     hits: Hits = None,
     measured: Measured = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
-    interval: Annotated[
-        str | None, typer.Option("--interval", help="Record bursts: one in every N memory references [1M].")
-    ] = None,
-    sample: Annotated[str | None, typer.Option("--sample", help="References in a burst [30k].")] = None,
-    sets: Annotated[
-        int | None, typer.Option("--sets", help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="Keep about so many bytes of samples [24MB]; 0, --interval ...: all of them.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Record every reference.")] = False,
+    sampling: Sampling,
     engine: Engine = None,
-    data_objects: Annotated[
-        bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
-    ] = False,
     children: Children = False,
-    mpi: Annotated[
-        Path | None, typer.Option("--mpi", help="Parallel run: a folder of 'convolver mpi trace --signature'; no APP.cvt needed.")
-    ] = None,
-    network: Annotated[Path | None, typer.Option("--network", help="--mpi: the base's network (.cfg or profile).")] = None,
-    target_network: Annotated[Path | None, typer.Option("--target-network", help="--mpi: the targets' network.")] = None,
-    clusters: Annotated[int, typer.Option("--clusters", min=1, help="--mpi: kinds of bursts to distinguish.")] = 8,
+    parallel: Parallel,
     events: Annotated[
         Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
     ] = None,
     correct: Annotated[Path | None, typer.Option("--correct", help="Model that corrects seconds, applied last.")] = None,
-    ranks: Annotated[
-        int | None, typer.Option("--ranks", min=1, help="Predict one of N ranks of a busy node; 1: an idle one.")
-    ] = None,
-    cores: Cores = None,
-    scaling: Annotated[
-        str | None,
-        typer.Option("--scaling", help="Elapsed time on so many cores, with as many threads ({threads} in CMD): 1,2,4, or all."),
-    ] = None,
-    pin: Pin = None,
-    loaded: Annotated[bool, typer.Option("--loaded", help="Predict beside CPUs that stream from memory.")] = False,
-    state: State = None,
     overlap: Annotated[str, typer.Option("--overlap", help="How a block's times combine: norm, max or sum.")] = "norm",
     method: Annotated[
         str,
@@ -80,11 +51,7 @@ def verb(
             "--method", help="Rates: calibrated, curves, or paper (its data set location).", autocompletion=completing.methods
         ),
     ] = "calibrated",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for the artifacts; a command's default is the current one.")
-    ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = HOT,
-    force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 6 where the check on the base fails.")] = False,
     as_json: Json = False,
     as_csv: Csv = False,
@@ -101,47 +68,31 @@ def verb(
       convolver predict --scaling 1,2,4,8 -- xz -T {threads} -k big.tar
       convolver predict --mpi app.mpi --base host --target server-hbm -o prediction
     """
-    if mpi is not None:
-        from convolver.cli.predict_mpi import ParallelJob, predict_runs
+    if parallel.mpi is not None:
+        from convolver.cli.predict_mpi import predict_runs
 
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
-        job = ParallelJob(mpi, base, tuple(target or [base]), network, target_network, clusters, overlap, output, force, cores)
-        return predict_runs(job, as_json, as_csv)
+        return predict_runs(parallel, wanted, overlap, as_json, as_csv)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
-    from convolver.cli.core_counts import CoreCounts
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.convolve import check_choices
 
     check_choices(overlap, method)
-    chain = Chain(
-        base=base,
-        targets=target or [],
-        output=output,
-        force=force,
-        ranks=ranks,
-        loaded=loaded,
-        cores=cores,
-        scaling=CoreCounts.parse(scaling),
-        pinning=pinning(pin),
-        state=state,
-    )
+    chain = Chain(wanted)
     if _is_artifact(words):
         if children:
             raise UsageError("--trace-children goes with a command, not with a trace; leave it out.")
-        if data_objects:
+        if sampling.data_objects:
             raise UsageError("--data-objects goes with a command; a trace tells them when 'convolver trace' was asked to.")
         chain.use(Path(words[0]), hits)
     else:
         if hits is not None:
             raise UsageError("--hits goes with a signature, not with a command; leave one of them out.")
-        from msgspec.structs import replace
-
-        plan = sampling_plan(interval=interval, sample=sample, full=full, sets=sets, budget=budget)
-        plan = on_engine(engine, words, replace(plan, data_objects=data_objects).check())
+        plan = on_engine(engine, words, sampling.plan())
         if children:
-            if data_objects or scaling or cores or pin or events or correct:
+            if sampling.data_objects or wanted.scaling or wanted.cores or wanted.pin or events or correct:
                 others = "--data-objects, --scaling, --cores, --pin, --events and --correct"
                 raise UsageError(f"--trace-children adds up processor time; leave {others} out.")
             from convolver.cli.predict_children import predict_children, report_children

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,66 +10,51 @@ from convolver.errors import UsageError
 from convolver.units import format_share
 
 if TYPE_CHECKING:
+    from convolver.cli.wanted import Parallel, Wanted
     from convolver.machine.profile import MachineProfile
     from convolver.mpi.prediction import ParallelPrediction
 
 SHOWN = 6
 
 
-@dataclass(frozen=True)
-class ParallelJob:
-    """What the command line asks for."""
-
-    folder: Path
-    base: str
-    targets: tuple[str, ...]
-    network: Path | None
-    target_network: Path | None
-    clusters: int
-    overlap: str
-    output: Path | None
-    force: bool
-    cores: int | None = None
-
-    def path(self, target: str, suffix: str) -> Path:
-        """Return where an artifact of a target goes."""
-        assert self.output is not None
-        return self.output / f"{self.folder.name.removesuffix('.mpi')}@{target}{suffix}"
-
-
 SUFFIXES = (".run.json", ".timeline.parquet", ".ranks.png", ".dim", ".cfg")
 
 
-def predict_runs(job: ParallelJob, as_json: bool, as_csv: bool = False) -> None:
+def predict_runs(parallel: Parallel, wanted: Wanted, overlap: str, as_json: bool, as_csv: bool) -> None:
     """Predict, print and keep the artifacts of each target."""
     from convolver.machine.catalog import find_machine
 
-    existing(job.folder, "convolver.mpi_events")
-    base = find_machine(job.base)
-    targets = [find_machine(name) for name in job.targets]
-    if job.output is not None:
-        new_folder(job.output)
-        for target in targets:
+    assert parallel.mpi is not None
+    existing(parallel.mpi, "convolver.mpi_events")
+    base = find_machine(wanted.base)
+    targets = [find_machine(name) for name in wanted.target or [wanted.base]]
+    kept: list[dict[str, Path]] = [{} for _ in targets]
+    if wanted.output is not None:
+        new_folder(wanted.output)
+        stem = wanted.output / parallel.mpi.name.removesuffix(".mpi")
+        for paths, target in zip(kept, targets, strict=True):
             for suffix in SUFFIXES:
-                new_file(job.path(target.name, suffix), job.force)
-    found = [_one(job, base, target) for target in targets]
-    files = [_keep(job, one) if job.output is not None else {} for one in found]
-    rows = [{**one.summary(), "artifacts": {k: str(v) for k, v in kept.items()}} for one, kept in zip(found, files, strict=True)]
+                paths[suffix.lstrip(".").replace(".", " ")] = new_file(Path(f"{stem}@{target.name}{suffix}"), wanted.force)
+    found = [_one(parallel, parallel.mpi, base, target, overlap=overlap, cores=wanted.cores) for target in targets]
+    for one, paths in zip(found, kept, strict=True):
+        if paths:
+            _keep(one, paths)
+    rows = [{**one.summary(), "artifacts": {k: str(v) for k, v in paths.items()}} for one, paths in zip(found, kept, strict=True)]
     ranks = [{"base": row["base"], "target": row["target"], **rank} for row in rows for rank in row["ranks"]]
     if not printed(as_json, as_csv, lambda: rows[0] if len(rows) == 1 else {"targets": rows}, lambda: ranks):
         for one in found:
             _show(one)
 
 
-def _one(job: ParallelJob, base: MachineProfile, target: MachineProfile) -> ParallelPrediction:
+def _one(parallel: Parallel, folder: Path, base: MachineProfile, target: MachineProfile, **how: Any) -> ParallelPrediction:
     from convolver.mpi.prediction import predict_parallel
     from convolver.mpi.recorded_ranks import read_ranks
     from convolver.mpi.sources import load_network
     from convolver.reporting.console import terminal_progress
 
-    ranks = len(read_ranks(job.folder)) if job.network or job.target_network else 0
-    own = load_network(job.network, ranks) if job.network else None
-    other = load_network(job.target_network, ranks) if job.target_network else None
+    ranks = len(read_ranks(folder)) if parallel.network or parallel.target_network else 0
+    own = load_network(parallel.network, ranks) if parallel.network else None
+    other = load_network(parallel.target_network, ranks) if parallel.target_network else None
     for machine, given in ((base, own), (target, other or own)):
         if given is None and not machine.network:
             raise UsageError(
@@ -78,19 +62,18 @@ def _one(job: ParallelJob, base: MachineProfile, target: MachineProfile) -> Para
                 "configuration with --network or --target-network."
             )
     return predict_parallel(
-        job.folder,
+        folder,
         base=base,
         target=target,
         base_network=own,
         target_network=other or (own if not target.network else None),
-        clusters=job.clusters,
-        overlap=job.overlap,
-        cores=job.cores,
+        clusters=parallel.clusters,
         progress=terminal_progress(),
+        **how,
     )
 
 
-def _keep(job: ParallelJob, one: ParallelPrediction) -> dict[str, Path]:
+def _keep(one: ParallelPrediction, paths: dict[str, Path]) -> None:
     """Write the document, the timeline with its picture, and the trace with its clusters as modules for Dimemas."""
     from dataclasses import replace
 
@@ -103,8 +86,6 @@ def _keep(job: ParallelJob, one: ParallelPrediction) -> dict[str, Path]:
 
     assert one.ratios is not None
     assert one.timeline is not None
-    target = one.document["target"]
-    paths = {suffix.lstrip(".").replace(".", " "): job.path(target, suffix) for suffix in SUFFIXES}
     one.save(paths["run json"])
     one.timeline.save(paths["timeline parquet"])
     with style.drawing(style.LIGHT):
@@ -114,7 +95,6 @@ def _keep(job: ParallelJob, one: ParallelPrediction) -> dict[str, Path]:
     write_cfg(replace(flat_configuration(events.ranks), modules=modules), paths["cfg"])
     for path in paths.values():
         wrote(path)
-    return paths
 
 
 def _show(one: ParallelPrediction) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.child_processes import signal_name
-from convolver.cli.common import existing, new_file, new_folder, say, say_what_is_kept, wrote
-from convolver.cli.core_counts import CoreCounts
+from convolver.cli.common import existing, new_file, new_folder, pinning, say, say_what_is_kept, wrote
+from convolver.cli.wanted import CoreCounts, Wanted
 from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
 from convolver.machine.catalog import HOST, find_machine, host_name
@@ -46,25 +46,9 @@ def say_failed(status: int | None) -> None:
 class Chain:
     """One call of ``convolver predict``."""
 
-    def __init__(
-        self,
-        *,
-        base: str,
-        targets: Sequence[str],
-        output: Path | None,
-        force: bool,
-        ranks: int | None = None,
-        loaded: bool = False,
-        cores: int | None = None,
-        scaling: CoreCounts = CoreCounts(),
-        pinning: str | None = None,
-        state: str | None = None,
-    ) -> None:
-        self.base_name, self.target_names = base, list(targets)
-        self.output, self.force = output, force
-        self.ranks, self.loaded = ranks, loaded
-        self.cores, self.scaling, self.pinning = cores, scaling, pinning
-        self.state = state
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted, self.output, self.force = wanted, wanted.output, wanted.force
+        self.scaling, self.pinning = CoreCounts.parse(wanted.scaling), pinning(wanted.pin)
         self.beside: dict[str, MachineProfile] = {}
         self.measured_runs = 0
         self.progress = terminal_progress()
@@ -168,20 +152,20 @@ class Chain:
     def find_machines(self, probe: bool = False) -> None:
         """Look the machines up; ``probe``: this one, where it has no profile."""
         try:
-            self.base = find_machine(self.base_name)
+            self.base = find_machine(self.wanted.base)
         except UnknownMachineError:
-            if not probe or self.base_name != HOST:
+            if not probe or self.wanted.base != HOST:
                 raise
             self.base = self._probe()
         self.base = self._busy(self.base)
-        self.targets = [self._busy(self._in_state(name)) for name in self.target_names] or [self.base]
+        self.targets = [self._busy(self._in_state(name)) for name in self.wanted.target or ()] or [self.base]
 
     def _in_state(self, name: str) -> MachineProfile:
         """Return a target in the state that is asked for, and keep its other one: the interval then includes both."""
         target = find_machine(name)
-        if self.state is None or name.rpartition(SEPARATOR)[2] in STATES:
+        if self.wanted.state is None or name.rpartition(SEPARATOR)[2] in STATES:
             return target
-        chosen, other = both_states(target, self.state)
+        chosen, other = both_states(target, self.wanted.state)
         if other is not None:
             self.beside[chosen.name] = other
         return chosen
@@ -191,9 +175,9 @@ class Chain:
         from convolver.calibration.calibrate import calibrated
         from convolver.machine.contention import contended
 
-        if self.ranks in (None, 1) and not self.loaded:
+        if self.wanted.ranks in (None, 1) and not self.wanted.loaded:
             return machine
-        busy = contended(machine, self.ranks, loaded=self.loaded)
+        busy = contended(machine, self.wanted.ranks, loaded=self.wanted.loaded)
         return calibrated(busy, progress=self.progress)[0] if machine.calibration else busy
 
     def _probe(self) -> MachineProfile:
@@ -264,7 +248,7 @@ class Chain:
             measured_seconds=self.measured_seconds(measured),
             waiting_seconds=self._waiting_seconds(),
             threads=threads,
-            cores=self.cores,
+            cores=self.wanted.cores,
             pinning=self.pinning,
             overlap=overlap,
             method=method,
@@ -371,7 +355,9 @@ class Chain:
         from convolver.mpi.thread_timeline import thread_timeline
 
         inputs = {"signature": self.signature.id, "machine": machine.id}
-        return thread_timeline(threads.intervals(machine, times, cores=self.cores, pinning=self.pinning), machine.name, inputs)
+        return thread_timeline(
+            threads.intervals(machine, times, cores=self.wanted.cores, pinning=self.pinning), machine.name, inputs
+        )
 
     def _names(self) -> list[str]:
         machines = dict.fromkeys(machine.name for machine in [self.base, *self.targets])

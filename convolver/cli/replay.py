@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from convolver.cli.common import Csv, Dask, Force, Jobs, Json, new_file, printed, wrote
-from convolver.cli.verb_group import Verbs, new_group
+from convolver.cli.verb_group import Verbs, new_group, with_groups
 from convolver.errors import UsageError
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
@@ -36,46 +36,58 @@ verb = new_group(
 )
 
 
-def _network(
-    config: Path,
-    events: Events,
-    *,
-    eager: str | None,
-    never_rendezvous: bool = False,
-    latency: float | None = None,
-    bandwidth: float | None = None,
-    no_contention: bool = False,
-    wire_latency: float | None = None,
-    gap: float = 0.0,
-    dimemas_quirks: bool = False,
-    share_cpus: bool = False,
-    topology: str | None = None,
-) -> Network:
-    from convolver.mpi.network import NEVER, what_if
-    from convolver.mpi.sources import load_network
-    from convolver.mpi.topology import parse_topology
+Config = Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")]
+Trace = Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")]
+Ratio = Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)]
+Eager = Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")]
 
-    network = load_network(config, events.ranks)
-    if eager and never_rendezvous:
-        raise UsageError("--eager and --never-rendezvous contradict each other; give one of them.")
-    if eager:
-        network = replace(network, rendezvous_bytes=parse_bytes(eager))
-    elif never_rendezvous:
-        network = replace(network, rendezvous_bytes=NEVER)
-    network = replace(
-        network,
-        gap_seconds=gap,
-        quirks=dimemas_quirks,
-        share_cpus=network.share_cpus or share_cpus,
-        topology=parse_topology(topology) if topology else network.topology,
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Options that change the network of a replay."""
+
+    eager: Eager = None
+    never_rendezvous: Annotated[bool, typer.Option("--never-rendezvous", help="No send waits for its receiver.")] = False
+    latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None
+    bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None
+    no_contention: Annotated[bool, typer.Option("--no-contention", help="What if: unlimited links, buses, topology.")] = False
+    share_cpus: Annotated[bool, typer.Option("--share-cpus", help="Tasks of a node take turns on its processors.")] = False
+    topology: Annotated[str | None, typer.Option(help="Links between nodes: torus:4x4x2 or fat-tree:16x8:1x8.")] = None
+    wire_latency: Annotated[float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)] = (
+        None
     )
-    return what_if(
-        network,
-        latency_seconds=latency,
-        wire_latency_seconds=wire_latency,
-        bandwidth_bytes_per_second=bandwidth,
-        contention=not no_contention,
-    )
+    gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0
+    dimemas_quirks: Annotated[
+        bool, typer.Option("--dimemas-quirks", help="Copy the defects of stock Dimemas that change times.")
+    ] = False
+
+    def network(self, config: Path, ranks: int) -> Network:
+        """Return a configuration's network with these changes."""
+        from convolver.mpi.network import NEVER, what_if
+        from convolver.mpi.sources import load_network
+        from convolver.mpi.topology import parse_topology
+
+        network = load_network(config, ranks)
+        if self.eager and self.never_rendezvous:
+            raise UsageError("--eager and --never-rendezvous contradict each other; give one of them.")
+        if self.eager:
+            network = replace(network, rendezvous_bytes=parse_bytes(self.eager))
+        elif self.never_rendezvous:
+            network = replace(network, rendezvous_bytes=NEVER)
+        network = replace(
+            network,
+            gap_seconds=self.gap,
+            quirks=self.dimemas_quirks,
+            share_cpus=network.share_cpus or self.share_cpus,
+            topology=parse_topology(self.topology) if self.topology else network.topology,
+        )
+        return what_if(
+            network,
+            latency_seconds=self.latency,
+            wire_latency_seconds=self.wire_latency,
+            bandwidth_bytes_per_second=self.bandwidth,
+            contention=not self.no_contention,
+        )
 
 
 def _about(trace: Path, events: Events, config: Path, network: Network, cpu_ratio: float) -> None:
@@ -108,27 +120,16 @@ def _print(timeline: Timeline) -> None:
 
 
 @verb.command("run")
+@with_groups
 def run_command(
-    trace: Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")],
-    config: Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")],
-    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
-    never_rendezvous: Annotated[bool, typer.Option("--never-rendezvous", help="No send waits for its receiver.")] = False,
-    cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
-    latency: Annotated[float | None, typer.Option(help="What if: latency in seconds everywhere.", min=0)] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="What if: bytes per second everywhere, or inf.", min=0)] = None,
-    no_contention: Annotated[bool, typer.Option("--no-contention", help="What if: unlimited links, buses, topology.")] = False,
-    share_cpus: Annotated[bool, typer.Option("--share-cpus", help="Tasks of a node take turns on its processors.")] = False,
-    topology: Annotated[str | None, typer.Option(help="Links between nodes: torus:4x4x2 or fat-tree:16x8:1x8.")] = None,
-    wire_latency: Annotated[
-        float | None, typer.Option(help="Seconds between the end of a transfer and its arrival.", min=0)
-    ] = None,
-    gap: Annotated[float, typer.Option(help="Shortest time for which a message holds its links (LogGP's g).", min=0)] = 0.0,
+    *,
+    trace: Trace,
+    config: Config,
+    cpu_ratio: Ratio = 1.0,
+    changes: Changes,
     algorithms: Annotated[
         str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
     ] = None,
-    dimemas_quirks: Annotated[
-        bool, typer.Option("--dimemas-quirks", help="Copy the defects of stock Dimemas that change times.")
-    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
     force: Force = False,
@@ -151,20 +152,7 @@ def run_command(
         if path is not None:
             new_file(path, force)
     events = load_events(trace, progress=terminal_progress())
-    network = _network(
-        config,
-        events,
-        eager=eager,
-        never_rendezvous=never_rendezvous,
-        latency=latency,
-        bandwidth=bandwidth,
-        no_contention=no_contention,
-        wire_latency=wire_latency,
-        gap=gap,
-        dimemas_quirks=dimemas_quirks,
-        share_cpus=share_cpus,
-        topology=topology,
-    )
+    network = changes.network(config, events.ranks)
     if algorithms:
         from convolver.mpi.algorithms import expand, parse_choice
 
@@ -183,16 +171,12 @@ def run_command(
         _print(timeline)
 
 
-Config = Annotated[Path, typer.Option("--config", help="Network: a machine profile with one, or a Dimemas .cfg.")]
-Trace = Annotated[Path, typer.Argument(help="A .dim trace, an events artifact or a folder of 'convolver mpi trace'.")]
-
-
 @verb.command("analyze")
 def analyze_command(
     trace: Trace,
     config: Config,
-    cpu_ratio: Annotated[float, typer.Option(help="Divides all computation; 2 means twice as fast.", min=0)] = 1.0,
-    eager: Annotated[str | None, typer.Option(help="Messages of this size and more wait for their receiver.")] = None,
+    cpu_ratio: Ratio = 1.0,
+    eager: Eager = None,
     as_json: Json = False,
     as_csv: Csv = False,
 ) -> None:
@@ -208,7 +192,7 @@ def analyze_command(
     from convolver.mpi.sources import load_events
 
     events = load_events(trace, progress=terminal_progress())
-    network = _network(config, events, eager=eager)
+    network = Changes(eager=eager).network(config, events.ranks)
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
     path = critical_path(timeline)

@@ -14,7 +14,8 @@ from msgspec.structs import replace as changed
 
 from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
-from convolver.cli.trace_plan import Choice, Engine, chosen_blocks, on_engine, sampling_plan, switched
+from convolver.cli.trace_plan import Engine, Recording, on_engine, switched
+from convolver.cli.verb_group import with_groups
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
 from convolver.reporting.grid import percent
@@ -202,45 +203,14 @@ def _attachment(process: int | None, seconds: str | None, command: list[str] | N
 SETTINGS = {"allow_interspersed_args": False}
 
 
+@with_groups
 def verb(
+    *,
     command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, after '--'.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
-    interval: Annotated[str | None, typer.Option(help="Record bursts: one in every N memory references [1M].")] = None,
-    sample: Annotated[str | None, typer.Option(help="References in a burst [30k].")] = None,
-    warmup: Annotated[
-        str | None, typer.Option(help="So many references of each burst, or a share like 20%, only fill the caches [0].")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Record every reference.")] = False,
-    counts_only: Annotated[bool, typer.Option("--counts-only", help="Record no address, only exact counts.")] = False,
-    sets: Annotated[int | None, typer.Option(help="Beside the bursts, record 1/N of the cache sets [32]; 0: off.")] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Keep about so many bytes of samples [24MB]; 0, --interval ...: all of them."),
-    ] = None,
-    paths: Annotated[
-        bool | None, typer.Option("--paths/--no-paths", help="Record code without references, too [yes in bursts].")
-    ] = None,
-    block_limit: Annotated[str, typer.Option(help="Record at most N visits of a code segment; 0: no limit.")] = "0",
-    top_blocks: Annotated[int | None, typer.Option("--top-blocks", help="Record only the K hottest blocks of --from.")] = None,
-    cover: Annotated[float | None, typer.Option(help="Record only blocks with this share of the references of --from.")] = None,
-    source: Annotated[Path | None, typer.Option("--from", help="Signature to choose blocks or take counts from.")] = None,
-    addresses: Annotated[
-        bool, typer.Option("--addresses", help="Take the exact counts from --from, a --counts-only run.")
-    ] = False,
-    bursts_only: Annotated[
-        bool, typer.Option("--bursts-only", help="Run natively but for a burst in each 20 ms, by the native engine.")
-    ] = False,
-    function: Annotated[list[str] | None, typer.Option(help="Record only this function of the program; repeatable.")] = None,
-    code_range: Annotated[
-        list[str] | None, typer.Option("--range", help="Record only code at 0xFIRST-0xEND, of a library with @FILE; repeatable.")
-    ] = None,
-    start_at: Annotated[
-        str | None, typer.Option(help="Trace from here: marker (convolver_markers.h), a function's name or 0xADDRESS.")
-    ] = None,
-    stop_at: Annotated[str | None, typer.Option(help="Trace up to here: marker, a function's name or 0xADDRESS.")] = None,
-    phase: Annotated[str | None, typer.Option(help="I/N: record only the I-th of N parts of the code; see merge.")] = None,
+    recording: Recording,
     simulate: Annotated[
         list[str] | None,
         typer.Option(
@@ -249,12 +219,6 @@ def verb(
             help="Simulate this machine while tracing, store no addresses; repeatable.",
             autocompletion=completing.machines,
         ),
-    ] = None,
-    data_objects: Annotated[
-        bool, typer.Option("--data-objects", help="Tell which data objects the references touch: APP.objects.parquet.")
-    ] = False,
-    allocator: Annotated[
-        list[str] | None, typer.Option(help="With --data-objects: take this function's callers as allocation sites; repeatable.")
     ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Set OMP_NUM_THREADS, GOMAXPROCS and the like to N, where unset.")
@@ -294,36 +258,17 @@ def verb(
             raise UsageError("--attach uses the native engine; leave out --engine, --trace-children and --simulate.")
     if not command:
         raise UsageError("Nothing is given to trace; give a command after --, or a running process with --attach.")
-    earlier = Signature.load(source) if source else None
-    choice = Choice(top=top_blocks, cover=cover, functions=function or [], ranges=code_range or [], addresses=addresses)
-    blocks = chosen_blocks(choice, earlier, command[0])
-    plan = sampling_plan(
-        interval=interval,
-        sample=sample,
-        full=full,
-        counts_only=counts_only,
-        block_limit=block_limit,
-        sets=sets,
-        phase=phase,
-        blocks=blocks,
-        paths=paths,
-        warmup=warmup,
-        start_at=start_at,
-        stop_at=stop_at,
-        budget=budget,
-    )
-    plan = changed(plan, data_objects=data_objects, allocators=tuple(allocator or ())).check()
-    if children and (simulate or addresses or bursts_only):
+    earlier = Signature.load(recording.source) if recording.source else None
+    plan = recording.plan_of(earlier, command[0])
+    if children and (simulate or recording.addresses or recording.bursts_only):
         raise UsageError("--trace-children contradicts --simulate, --addresses and --bursts-only.")
-    if bursts_only:
+    if recording.bursts_only:
         if attachment is not None:
             raise UsageError("--bursts-only runs a command; leave it out with --attach.")
         engine = engine or "native"
-        budget_bytes = plan.budget if budget is not None else BUDGET_BYTES
-        plan = changed(
-            plan, bursts_only=True, sets=sets or 0, budget=budget_bytes, engine="valgrind" if engine == "valgrind" else "native"
-        )
-        plan = plan.check()
+        budget = BUDGET_BYTES if plan.budget is None else plan.budget
+        runs_it: Any = "valgrind" if engine == "valgrind" else "native"
+        plan = changed(plan, bursts_only=True, sets=recording.sets or 0, budget=budget, engine=runs_it).check()
     plan = on_engine(engine, command, plan)
     job = _Job(
         command=command,
@@ -332,7 +277,7 @@ def verb(
         force=force,
         json=json,
         scan=scan,
-        counts=earlier if addresses else None,
+        counts=earlier if recording.addresses else None,
         expected=None if earlier is None else int(earlier.totals["memops"]),
         jobs=jobs or len(os.sched_getaffinity(0)),
         attachment=attachment,

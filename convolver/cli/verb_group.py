@@ -1,10 +1,14 @@
-"""What all groups of verbs share: whole sentences in the list of ``--help``, and a word where Ctrl-C ends one."""
+"""What verbs share: whole sentences in the list of ``--help``, a word where Ctrl-C ends one, and options in groups."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -37,3 +41,29 @@ class Verbs(TyperGroup):
 def new_group(words: str, cls: type[Verbs] = Verbs) -> typer.Typer:
     """Return an empty group of verbs with these words of help."""
     return typer.Typer(cls=cls, no_args_is_help=True, help=words, rich_markup_mode=None)
+
+
+def with_groups(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb for the parser, to which a parameter that is a dataclass stands for its fields, an option each."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    flat: list[Parameter] = []
+    for name, parameter in signature(verb).parameters.items():
+        if name in groups:
+            own = get_type_hints(groups[name], include_extras=True)
+            given = {field.name: field.default for field in fields(groups[name])}
+        else:
+            own, given = hints, {name: parameter.default}
+        flat += [
+            Parameter(one, Parameter.KEYWORD_ONLY, annotation=own[one], default=Parameter.empty if value is MISSING else value)
+            for one, value in given.items()
+        ]
+
+    @wraps(verb)
+    def called(**options: Any) -> None:
+        for name, group in groups.items():
+            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})  # type: ignore[operator]
+        verb(**options)
+
+    called.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    return called

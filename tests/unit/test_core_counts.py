@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from convolver.cli.core_counts import CoreCounts
+from convolver.cli.wanted import CoreCounts
 from convolver.errors import UsageError
 from convolver.machine.catalog import find_machine
 
