@@ -25,7 +25,7 @@ from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.cross_validation import folds
 from convolver.modeling.expression import substitute
 from convolver.modeling.intervals import LeftOut, left_out_residuals
-from convolver.modeling.mecp.evolve import ScaledTree, Settings, evolve
+from convolver.modeling.mecp.evolve import ScaledTerm, Settings, evolve
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
 from convolver.modeling.model_artifact import Model
@@ -51,7 +51,7 @@ class Corrected:
     space: str
     form: SemiEmpirical
     parameters: dict[str, float]
-    found: ScaledTree
+    found: ScaledTerm
     remainder: Remainder
     axes: dict[str, Axis]
     limits: tuple[float, float]
@@ -146,7 +146,7 @@ def _moved(
 
 def _term(
     form: SemiEmpirical, data: Observations, parameters: Mapping[str, float], case: int, space: str, seed: int, settings: Settings
-) -> tuple[ScaledTree, Remainder, dict[str, Axis], tuple[float, float]]:
+) -> tuple[ScaledTerm, Remainder, dict[str, Axis], tuple[float, float]]:
     base = np.broadcast_to(form(data.x, parameters), data.y.shape)
     if (base <= 0).any() or (data.y <= 0).any():
         raise ModelError("The correction needs measured and modeled values above 0; leave other points out.")

@@ -1,5 +1,6 @@
-"""MECP: the printed form and parameters, bounded fits, trees, the search, the choice without held-out data."""
+"""MECP: the printed form and parameters, bounded fits, terms, the search, the choice without held-out data."""
 
+import ast
 import sys
 import warnings
 from importlib.util import find_spec
@@ -15,11 +16,9 @@ from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
 from convolver.modeling.base import fit
 from convolver.modeling.expression import evaluate, substitute
 from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
-from convolver.modeling.mecp.evolve import Settings, evolve, parse_tree
-from convolver.modeling.mecp.linear_scaling import scale, summands
+from convolver.modeling.mecp.evolve import Settings, evolve, protected, scale, summands
 from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical
-from convolver.modeling.mecp.trees import BINARY, UNARY, evaluate_tree, text_of
 from convolver.modeling.table import Table
 from tests.semi_empirical_forms import EVH1, GYRO
 
@@ -97,22 +96,47 @@ rngs = st.integers(0, 2**31).map(np.random.default_rng)
 X = {"u": np.array([0.1, 1.0, 3.0, 20.0]), "v": np.array([-2.0, 0.0, 1e-12, 5.0])}
 
 
-trees = st.recursive(
-    st.sampled_from([("u",), ("v",)]) | st.floats(-9, 9).map(lambda value: (value,)),
-    lambda below: (
-        st.tuples(st.sampled_from(BINARY), below, below).map(lambda of: (of[0], *of[1], *of[2]))
-        | st.tuples(st.sampled_from(UNARY), below).map(lambda of: (of[0], *of[1]))
-    ),
-    max_leaves=8,
-)
+def safely_divided(a, b):
+    return np.where(np.abs(b) > 1e-9, a / np.where(np.abs(b) > 1e-9, b, 1.0), 1.0)
 
 
-@given(trees)
-def test_the_text_of_a_tree_means_what_the_tree_computes(tree):
+OPERATIONS = {
+    "({} + {})": np.add,
+    "({} - {})": np.subtract,
+    "({} * {})": np.multiply,
+    "({} / {})": safely_divided,
+    "({} ^ {})": lambda a, b: np.exp(np.clip(b * np.log(np.abs(a) + 1e-9), -30, 30)),
+    "log({})": lambda a: np.log(np.abs(a) + 1e-9),
+    "exp({})": lambda a: np.exp(np.clip(a, -30, 30)),
+    "(-{})": np.negative,
+}
+"""What a search may combine, and what it means."""
+
+
+def combined(below):
+    one, two = ([text for text in OPERATIONS if text.count("{}") == count] for count in (1, 2))
+    return st.tuples(st.sampled_from(two), below, below) | st.tuples(st.sampled_from(one), below)
+
+
+terms = st.recursive(st.sampled_from(["u", "v"]) | st.floats(-9, 9), combined, max_leaves=8)
+
+
+def written(term):
+    return term[0].format(*map(written, term[1:])) if isinstance(term, tuple) else f"({term})"
+
+
+def meant(term):
+    if isinstance(term, tuple):
+        return OPERATIONS[term[0]](*map(meant, term[1:]))
+    return X[term] if isinstance(term, str) else np.full(4, term)
+
+
+@given(terms)
+def test_a_protected_term_has_the_values_that_the_search_means(term):
     with np.errstate(all="ignore"):
-        direct = evaluate_tree(tree, X, 4)
-        written = np.broadcast_to(evaluate(text_of(tree), X), (4,))
-    assert written == pytest.approx(direct, rel=1e-9, abs=1e-12, nan_ok=True)
+        expected = meant(term)
+    text = protected(ast.parse(written(term).replace("^", "**"), mode="eval").body)
+    assert np.broadcast_to(evaluate(text, X), (4,)) == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
 
 
 @needs_operon
@@ -127,9 +151,10 @@ def test_the_search_finds_a_simple_law_and_repeats_itself():
 
 
 def test_summands_are_those_of_the_sum_without_factors_and_constants():
-    tree = ("+", "*", 2.0, "u", "-", "/", "u", "v", "+", 3.0, "*", "u", -1.5)  # 2u + (u/v - (3 + u * -1.5))
-    assert summands(tree) == (("u",), ("/", "u", "v"))
-    assert summands((4.0,)) == ()
+    sum_of = summands("((2 * u) + ((u / v) - (3 + (u * (-1.5)))))")
+    assert [evaluate(one, {"u": 6.0, "v": 2.0}) for one in sum_of] == [6, 3]
+    assert summands("4.0") == ()
+    assert summands("(-(u + 1))") == ("(u+(1.0))",)
 
 
 @given(rngs)
@@ -279,12 +304,9 @@ def test_a_split_on_which_the_base_happens_to_be_right_does_not_decide():
     assert ratio < 0.51 < 0.85 < np.average(halved / base, weights=points)
 
 
-def test_infix_expressions_become_trees_of_the_same_value():
-    tree = parse_tree("((-2.5) + (log(u) * ((-v) ^ 2)))")
-    assert tree == ("+", -2.5, "*", "log", "u", "^", "*", -1.0, "v", 2.0)
-    assert evaluate_tree(tree, {"u": np.array([2.0]), "v": np.array([3.0])}, 1) == pytest.approx(-2.5 + np.log(2) * 9)
+def test_a_function_that_no_term_holds_is_refused():
     with pytest.raises(ValueError, match="no function"):
-        parse_tree("sin(u)")
+        summands("sin(u)")
 
 
 def test_a_missing_pyoperon_is_named_with_its_command(monkeypatch):
