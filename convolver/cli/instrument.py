@@ -33,8 +33,7 @@ def verb(
       convolver instrument product.c
       convolver instrument product.c --cc mpicc --with-mpi -o product_call.c
     """
-    from convolver.modeling.call.pragmas import instrument
-    from convolver.modeling.call.runtime import build_runtime
+    from convolver.modeling.call.pragmas import build_runtime, instrument
 
     target = new_file(output or source.with_suffix(".call.c"), force)
     try:

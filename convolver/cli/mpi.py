@@ -110,10 +110,10 @@ def count_command(
       convolver mpi count -o cg.4.parquet -- mpirun -np 4 ./cg
       convolver mpi count -o bt.16.txt -- smpirun -np 16 -platform p.xml -hostfile hosts ./bt
     """
-    from convolver.mpi.counted_runs import count
     from convolver.mpi.events import EventKind
     from convolver.mpi.sources import load_events
     from convolver.mpi.time_independent import WORK_PER_SECOND
+    from convolver.mpi.traced import count
 
     new_file(output, force)
     status = count(command, output, mpicc=mpicc)
@@ -145,8 +145,8 @@ def convert_command(
       convolver mpi convert app.mpi app.simgrid --config cluster.cfg
     """
     from convolver.mpi.recorded_ranks import read_recording
-    from convolver.mpi.simgrid import write_platform, write_ti
     from convolver.mpi.sources import load_events, load_network
+    from convolver.mpi.time_independent import write_platform, write_ti
 
     if clock not in ("cpu", "wall"):
         raise UsageError(f"The clock '{clock}' is unknown; use cpu or wall.")

@@ -77,7 +77,7 @@ def _keep(one: ParallelPrediction, paths: dict[str, Path]) -> None:
     """Write the document, the timeline with its picture, and the trace with its clusters as modules for Dimemas."""
     from dataclasses import replace
 
-    from convolver.mpi.cfg_writer import write_cfg
+    from convolver.mpi.cfg import write_cfg
     from convolver.mpi.dim import write_dim
     from convolver.mpi.network import flat_configuration
     from convolver.mpi.prediction import with_cluster_events

@@ -63,9 +63,8 @@ class Changes:
 
     def network(self, config: Path, ranks: int) -> Network:
         """Return a configuration's network with these changes."""
-        from convolver.mpi.network import NEVER, what_if
+        from convolver.mpi.network import NEVER, parse_topology, what_if
         from convolver.mpi.sources import load_network
-        from convolver.mpi.topology import parse_topology
 
         network = load_network(config, ranks)
         if self.eager and self.never_rendezvous:

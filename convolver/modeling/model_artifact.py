@@ -21,8 +21,8 @@ import numpy.typing as npt
 from convolver import schema
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ExtrapolationWarning, ModelError, SchemaError
+from convolver.modeling.cross_validation import LeftOut, limits
 from convolver.modeling.expression import evaluate, names_of
-from convolver.modeling.intervals import LeftOut, limits
 
 Values = npt.NDArray[np.float64]
 

@@ -1,4 +1,5 @@
-"""Scaling models in Extra-P's performance model normal form: sums of c x^i log2(x)^j and products of these over parameters.
+"""Scaling models in Extra-P's performance model normal form: sums of c x^i log2(x)^j and products of these over parameters; two
+of them with a change point, and the power law.
 
 Exponents are those published with Extra-P (42 terms and the constant). Selection is by the small-sample Akaike criterion of
 relative residuals (``select="leave-one-out"`` by the relative leave-one-out error); coefficients must not be negative. Both keep
@@ -18,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
-from convolver.modeling.base import linear_model
+from convolver.modeling.base import linear_model, parameter_term
 from convolver.modeling.expression import evaluate
-from convolver.modeling.model_artifact import Model
+from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
 
@@ -234,3 +235,106 @@ def _rivals(data: Observations, ranked: list[Scored]) -> tuple[str, ...]:
     """Return notes naming hypotheses that the data cannot tell from the best one."""
     close = [item for item in ranked[1:4] if item.criterion - ranked[0].criterion < 2]
     return tuple(f"nearly as good: {' + '.join(item.terms)}" for item in close)
+
+
+_LEAST = 3
+_GAIN = 10.0
+_EXACT = 1e-9
+
+
+def change_point(data: Observations, *, least: int = _LEAST) -> tuple[float, float] | None:
+    """Return the largest x of the first segment and the smallest of the second, or None where one law explains the data.
+
+    Every split with at least ``least`` points a side is tried; the segments' joint relative error must fall to a tenth of the
+    single law's, or to zero.
+    """
+    (name,) = data.features
+    order = np.argsort(data.x[name], kind="stable")
+    points = data.take(order)
+    whole = _squares(points)
+    best: tuple[float, int] | None = None
+    for cut in range(least, len(points) - least + 1):
+        index = np.arange(len(points))
+        error = _squares(points.take(index < cut)) + _squares(points.take(index >= cut))
+        if best is None or error < best[0] - _EXACT:
+            best = (error, cut)
+    if best is None or best[0] * _GAIN >= whole or whole < _EXACT:
+        return None
+    x = points.x[name]
+    return float(x[best[1] - 1]), float(x[best[1]])
+
+
+def _squares(data: Observations) -> float:
+    """Return the sum of squared relative residuals of the best normal form of a segment."""
+    best = rank(data, select="leave-one-out", nonnegative=False)[0]
+    matrix = np.column_stack([np.broadcast_to(evaluate(term, data.x), data.y.shape) for term in best.terms])
+    scale = np.where(data.y > 0, data.y, np.abs(data.y).max())
+    solution, *_ = np.linalg.lstsq(matrix / scale[:, None], data.y / scale, rcond=None)
+    return float((((matrix @ solution - data.y) / scale) ** 2).sum())
+
+
+def fit_segmented(data: Observations, /, *, least: int = _LEAST) -> Model:
+    """Fit a normal form with one change point; without one, this is the plain normal form.
+
+    Raises :class:`ModelError` for more than one parameter or too few points.
+    """
+    if len(data.features) != 1:
+        raise ModelUsageError("Segmented models have one parameter; fit the others with the normal form.")
+    if len(np.unique(data.x[data.features[0]])) < 2 * least:
+        raise ModelError(f"A segmented model needs at least {2 * least} points, {least} on each side.")
+    (name,) = data.features
+    found = change_point(data, least=least)
+    if found is None:
+        model = fit_normal_form(data)
+        return msgspec.structs.replace(model, notes=(*model.notes, "one law explains all points: no change point"))
+    left, right = (fit_normal_form(data.take(mask), select="leave-one-out", nonnegative=False) for mask in _sides(data, found))
+    middle = (found[0] + found[1]) / 2
+    terms = [*_named("below", left), *_named("above", right)]
+    formula = f"where({name} < {middle!r}, {_sum('below', left)}, {_sum('above', right)})"
+    notes = (f"change between {name} = {found[0]:g} and {found[1]:g}", f"below: {left.equation()}", f"above: {right.equation()}")
+    return Model(
+        name="segmented",
+        kind="segmented",
+        target=data.target,
+        features=data.features,
+        terms=tuple(terms),
+        formula=formula,
+        notes=notes,
+        quality={"change_low": found[0], "change_high": found[1]},
+    )
+
+
+def _sides(data: Observations, found: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    x = data.x[data.features[0]]
+    return x <= found[0], x >= found[1]
+
+
+def _named(side: str, model: Model) -> list[Term]:
+    """Return the terms of one side under the names that they have in the formula."""
+    return [msgspec.structs.replace(term, expression=f"{side}_{number}") for number, term in enumerate(model.active, 1)]
+
+
+def _sum(side: str, model: Model) -> str:
+    return " + ".join(f"{side}_{number}*{term.expression}" for number, term in enumerate(model.active, 1))
+
+
+def fit_power_law(data: Observations, /) -> Model:
+    """Fit the power law by least squares of logarithms; raises :class:`ModelError` for values <= 0."""
+    if (data.y <= 0).any() or any((values <= 0).any() for values in data.x.values()):
+        raise ModelError("A power law needs values and features above 0; leave other points out.")
+    design = np.column_stack([np.ones(len(data)), *(np.log(values) for values in data.x.values())])
+    fit = ols(np.log(data.y), design, ("1", *data.features))
+    names = ["c", *(f"b_{name}" for name in data.features)]
+    values = [float(np.exp(fit.coefficients[0])), *fit.coefficients[1:].tolist()]
+    errors = [values[0] * float(fit.standard_errors[0]), *fit.standard_errors[1:].tolist()]
+    return Model(
+        name="power-law",
+        kind="power-law",
+        target=data.target,
+        features=data.features,
+        formula="c*" + "*".join(f"{name}^b_{name}" for name in data.features),
+        terms=tuple(parameter_term(*item, fit.degrees_of_freedom) for item in zip(names, values, errors, strict=True)),
+        residual_variance=fit.residual_variance,
+        degrees_of_freedom=fit.degrees_of_freedom,
+        relative=True,
+    )

@@ -3,29 +3,169 @@
 The linear-models paper scales one line, alpha'(P) LF(P) + beta'(P) L + gamma'(P) / BW. Where computation hides transfers, the
 line of a P is a mixture of its paths, and how they mix changes with P; the coefficients of one path scale smoothly (the latencies
 of SP's longest chain of messages with sqrt(P), while those of the mixture follow no simple function).
+
+A replay adds and takes maxima, so its time is a convex function of L and 1 / BW, piecewise linear: each piece is a
+critical path with its seconds of work, its latencies and its bytes. The paper's linear model is the case of one path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import parameter_term
-from convolver.modeling.basis import BASES, choose_basis
-from convolver.modeling.cross_validation import per_count
+from convolver.modeling.cross_validation import LeftOut, left_out_residuals, per_count
 from convolver.modeling.expression import evaluate
-from convolver.modeling.linear import FACTORS, UNITS, factors_of, term_of
-from convolver.modeling.longest_paths import longest_paths
+from convolver.modeling.linear import BASES, FACTORS, UNITS, choose_basis, factors_of, term_of
 from convolver.modeling.model_artifact import Lookup, Model, Term
-from convolver.modeling.regress import Fit
+from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
 
 Values = npt.NDArray[np.float64]
+Parts = list[npt.NDArray[np.bool_]]
+_NAMES = ("alpha", "beta", "gamma")
+_ENOUGH = 0.003
+_STARTS, _ROUNDS = 12, 60
+_SAMPLES = 8
+"""A path needs so many."""
+
+
+@dataclass(frozen=True)
+class LongestPaths:
+    """The paths of one P: a regression each, on the samples where it is the longest; ``error``: largest when cross-validated.
+
+    ``residuals``: log(measured / predicted) of each sample by paths of the others.
+    """
+
+    fits: tuple[Fit, ...]
+    error: float
+    residuals: tuple[float, ...]
+
+    def __call__(self, latency: Values, bandwidth: Values) -> Values:
+        """Return the seconds of the longest path."""
+        return np.max([fit.predict(_design(latency, bandwidth)) for fit in self.fits], axis=0)
+
+
+def _design(latency: Values, bandwidth: Values) -> Values:
+    return np.column_stack([np.ones(len(latency)), latency, 1 / bandwidth])
+
+
+def fit_paths(latency: Values, bandwidth: Values, seconds: Values, *, paths: int | None = None, most: int = 4) -> LongestPaths:
+    """Return the paths of samples of one P: the fewest, up to ``most``, whose cross-validated error is at most 0.3 %.
+
+    ``paths`` sets their number. Raises :class:`ModelError` for fewer than eight samples a path.
+    """
+    numbers = (paths,) if paths else tuple(range(1, min(most, len(seconds) // _SAMPLES) + 1))
+    _check_samples(len(seconds), max(numbers, default=1))
+    x = _design(latency, bandwidth)
+    made: list[LongestPaths] = []
+    for number in numbers:
+        guess = _cross_validated(x, seconds, number)
+        error = float(np.abs(guess / seconds - 1).max())
+        made.append(LongestPaths(_fits(x, seconds, number), error, left_out_residuals(seconds, guess)))
+        if made[-1].error <= _ENOUGH:
+            return made[-1]
+    return min(made, key=lambda one: one.error)
+
+
+def longest_paths(latency: Values, bandwidth: Values, seconds: Values, number: int) -> tuple[Fit, ...]:
+    """Return ``number`` paths of samples of one P (fewer where some are never the longest), by their seconds of work, ascending.
+
+    Raises :class:`ModelError` for fewer than eight samples a path.
+    """
+    _check_samples(len(seconds), number)
+    return _fits(_design(latency, bandwidth), seconds, number)
+
+
+def _check_samples(samples: int, paths: int) -> None:
+    if paths * _SAMPLES > samples:
+        raise ModelError(f"{samples} samples of one P are too few; give at least {_SAMPLES} for each path.")
+
+
+def _cross_validated(x: Values, y: Values, number: int) -> Values:
+    """Return the seconds of each sample by paths of the others' fifths."""
+    part = np.random.default_rng(1).permutation(len(y)) % 5
+    guess = np.empty(len(y))
+    for held in range(5):
+        fits = _fits(x[part != held], y[part != held], number)
+        guess[part == held] = np.max([fit.predict(x[part == held]) for fit in fits], axis=0)
+    return guess
+
+
+def _fits(x: Values, y: Values, number: int) -> tuple[Fit, ...]:
+    """Return the regressions of the best of several starts: samples go to the path that is longest there, until none moves."""
+    rng = np.random.default_rng(0)
+    z = (np.log(x[:, 1:]) - np.log(x[:, 1:]).mean(axis=0)) / np.log(x[:, 1:]).std(axis=0)
+    relative = x * np.sqrt(relative_weights(y))[:, None]
+    scaled = relative / np.sqrt((relative**2).sum(axis=0))
+    best: tuple[float, Parts] | None = None
+    for _ in range(_STARTS if number > 1 else 1):
+        centers = z[rng.choice(len(y), number, replace=False)]
+        parts, lengths = _settled(scaled, ((z[:, None] - centers[None]) ** 2).sum(axis=-1).argmin(axis=1), number)
+        error = float(np.mean((lengths.max(axis=0) - 1) ** 2))
+        if best is None or error < best[0]:
+            best = (error, parts)
+    assert best is not None
+    fits = (ols(y[part], x[part], _NAMES, relative_weights(y[part])) for part in best[1])
+    return tuple(sorted(fits, key=lambda fit: fit["alpha"]))
+
+
+def _settled(scaled: Values, of: npt.NDArray[np.intp], number: int) -> tuple[Parts, Values]:
+    """Return each path's samples when none moves any more, and all paths' lengths over the measured ones: (path, sample)."""
+    for _ in range(_ROUNDS):
+        parts = [part for part in (of == path for path in range(number)) if part.sum() > len(_NAMES)]
+        solved = [np.linalg.lstsq(scaled[part], np.ones(part.sum()), rcond=1e-12)[0] for part in parts]
+        lengths = np.array([scaled @ coefficients for coefficients in solved])
+        moved, of = of, lengths.argmax(axis=0)
+        if (moved == of).all():
+            break
+    return parts, lengths
+
+
+def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: int = 4, alpha: float = 0.05) -> Model:
+    """Fit the longest of a few paths at each P: T = max(alpha + beta L + gamma / BW); for P that were swept only.
+
+    ``paths`` sets the number of paths at each P, ``most`` how many are tried; ``alpha`` is the level of the N.S. flags. Intervals
+    of a P are those of its samples' errors by paths of other samples.
+    """
+    missing = [name for name in ("P", "L", "BW") if name not in data.x]
+    if missing:
+        raise ModelUsageError(f"Paths need the features P, L (s) and BW (B/s); {', '.join(missing)} is missing.")
+    terms: list[Term] = []
+    formula, quality, left_out = "0/0", {}, []
+    for count in sorted({int(p) for p in data.x["P"]}, reverse=True):
+        rows = data.x["P"] == count
+        found = fit_paths(data.x["L"][rows], data.x["BW"][rows], data.y[rows], paths=paths, most=most)
+        pieces = []
+        for number, fit in enumerate(found.fits, 1):
+            names = [f"{name}_{count}_{number}" for name in _NAMES]
+            terms += [_term(name, fit, index, alpha) for index, name in enumerate(names)]
+            pieces.append(f"{names[0]} + {names[1]}*L + {names[2]}/BW")
+        longest = pieces[0]
+        for piece in pieces[1:]:
+            longest = f"max({longest}, {piece})"
+        formula = f"where(P == {count}, {longest}, {formula})"
+        quality[f"cross_validated_max_error_P{count}"] = found.error
+        quality[f"paths_P{count}"] = len(found.fits)
+        left_out.append(LeftOut(feature="P", value=float(count), residuals=found.residuals))
+    fields: dict[str, Any] = {"formula": formula, "quality": quality, "feature_units": UNITS, "left_out": tuple(left_out)}
+    return Model(name="paths", kind="paths", target=data.target, features=data.features, terms=tuple(terms), **fields)
+
+
+def _term(name: str, fit: Fit, index: int, alpha: float) -> Term:
+    p = float(fit.p[index])
+    numbers = {"standard_error": float(fit.standard_errors[index]), "t": float(fit.t[index]), "p": p}
+    known = {key: value if np.isfinite(value) else None for key, value in numbers.items()}
+    unit = {"alpha": "s", "beta": "1", "gamma": "B"}[name.split("_")[0]]
+    return Term(expression=name, coefficient=float(fit.coefficients[index]), flag="N.S." if p > alpha else "", unit=unit, **known)
+
+
 Scaled = list[dict[str, Fit]]
 """For each path the fits of alpha, beta and gamma over P."""
 

@@ -120,7 +120,7 @@ def read_recording(folder: str | Path, *, clock: Clock = "cpu", progress: Progre
 
     ``clock`` says what a burst lasts: the thread's CPU time (whatever else runs) or elapsed time. Wildcard receives are resolved
     by their completions; sends whose completion is waited for are immediate; synchronous sends are rendezvous. A burst of a
-    counted recording (:func:`convolver.mpi.counted_runs.count`) lasts one nanosecond an instruction. Raises :class:`FormatError`
+    counted recording (:func:`convolver.mpi.traced.count`) lasts one nanosecond an instruction. Raises :class:`FormatError`
     when files are damaged or ranks are missing.
     """
     with step(progress, f"Reading {folder}"):

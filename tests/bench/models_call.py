@@ -21,13 +21,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from convolver.modeling.base import fit
-from convolver.modeling.call.monitor import join_metrics
-from convolver.modeling.call.pragmas import instrument
+from convolver.modeling.call.pragmas import build_runtime, instrument
 from convolver.modeling.call.record_files import read_records
-from convolver.modeling.call.records import Record, to_table
-from convolver.modeling.call.runtime import build_runtime
+from convolver.modeling.call.records import Record, join_metrics, to_table
 from convolver.modeling.model_artifact import Model
-from convolver.mpi.counted_runs import count
+from convolver.mpi.traced import count
 from convolver.plotting import residuals, style
 
 SOURCE = Path(__file__).parents[2] / "examples/call/product.c"

@@ -6,7 +6,7 @@ Corrects equation 2 with 30 seeds for the paper's split (odd/even) and random ha
 are chosen without the held-out data. CSV holds the times; it is made with smpicc where it does not exist
 (tests/unit/modeling/transpose.csv does; --other makes it on another cluster with another library's collectives). --all runs every
 case on logarithms, not only the chosen one; --quick tries the first case only, with 10 seeds. Intervals are those of the folds of
-the training half (:mod:`convolver.modeling.intervals`), and the share of held-out points in them is their coverage. Kriging of
+the training half (:mod:`convolver.modeling.cross_validation`); the share of held-out points in them is their coverage. Kriging of
 the same logarithms shows what the data allow: its lengths chosen by left-out training points or, as a bound that no honest choice
 reaches, by the held-out points themselves.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from convolver.modeling.intervals import LeftOut, limits
+from convolver.modeling.cross_validation import LeftOut, limits
 from convolver.modeling.mecp.correct import WORTH, choose, compare, ensemble, trial
 from convolver.modeling.mecp.evolve import Settings
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from convolver.modeling.baseline import baselines
+from convolver.modeling.base import baselines
 from convolver.modeling.p3s.slt import build
 from convolver.modeling.table import Observations
 from convolver.mpi.network import flat_configuration

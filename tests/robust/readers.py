@@ -33,7 +33,7 @@ from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Table
 from convolver.mpi import recorded_ranks
-from convolver.mpi.bursts import MAGIC, read_bursts
+from convolver.mpi.burst_ratios import MAGIC, read_bursts
 from convolver.mpi.cfg import read_cfg
 from convolver.mpi.dim import read_dim
 from convolver.mpi.events import Events, EventsBuilder

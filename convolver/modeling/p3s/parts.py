@@ -8,10 +8,8 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from convolver.errors import ModelError
-from convolver.modeling.p3s.edges import EdgeForm
-from convolver.modeling.p3s.face_forms import FaceForm
+from convolver.modeling.p3s.face_forms import EdgeForm, FaceForm, RootedForm
 from convolver.modeling.p3s.nests import NestForm
-from convolver.modeling.p3s.rooted import RootedForm
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.volume import VolumeForm
 from convolver.modeling.p3s.weight import WeightLine

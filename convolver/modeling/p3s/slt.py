@@ -17,13 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ExtrapolationWarning, ModelError
-from convolver.modeling.p3s.edges import fit_edges
-from convolver.modeling.p3s.face_forms import Sample, fit_faces
+from convolver.modeling.p3s.face_forms import ROOTED, Sample, fit_edges, fit_faces, fit_rooted
 from convolver.modeling.p3s.nests import Where, fit_nest
 from convolver.modeling.p3s.parts import Part, Step, Turn
 from convolver.modeling.p3s.pattern import find_pattern
 from convolver.modeling.p3s.points import Rates, RatesAt
-from convolver.modeling.p3s.rooted import ROOTED, fit_rooted
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import fit_volume
 from convolver.modeling.p3s.work_forms import Place, Weight, WorkForm, fit_work, place_of

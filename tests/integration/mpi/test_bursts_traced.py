@@ -113,7 +113,7 @@ def test_ratios_by_rank_cluster_and_module_agree_with_their_sums(run):
 
 @pytest.mark.slow
 def test_the_command_line_predicts_and_keeps_the_artifacts(run, tmp_path):
-    from convolver.mpi.cfg_writer import write_cfg
+    from convolver.mpi.cfg import write_cfg
 
     write_cfg(flat_configuration(2, latency_seconds=1e-6), tmp_path / "net.cfg")
     words = ["predict", "--mpi", str(run), "--base", "server-96m", "--target", "desktop-32m", "--json"]

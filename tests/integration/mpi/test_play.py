@@ -13,10 +13,10 @@ import pytest
 
 from convolver.errors import NoiseWarning, ReplayError, ToolNotFoundError, UsageError
 from convolver.modeling.p3s.p3s_traces import WORK_PER_SECOND
-from convolver.mpi.counted_runs import count
 from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, EventsBuilder, Op
 from convolver.mpi.play import play
 from convolver.mpi.sources import load_events
+from convolver.mpi.traced import count
 
 
 def ring(ranks, rounds=3):

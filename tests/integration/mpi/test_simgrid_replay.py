@@ -12,7 +12,7 @@ import pytest
 from convolver.mpi.events import IMMEDIATE, EventsBuilder, Op
 from convolver.mpi.network import NEVER, Network, flat_configuration
 from convolver.mpi.network_replay import replay
-from convolver.mpi.simgrid import write_platform, write_ti
+from convolver.mpi.time_independent import write_platform, write_ti
 
 OPTIONS = ["network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0"]
 OPTIONS += ["smpi/or:0:0:0", "smpi/os:0:0:0", "smpi/ois:0:0:0"]

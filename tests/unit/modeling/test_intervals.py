@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.modeling.base import fit
-from convolver.modeling.intervals import LeftOut, limits, spread
+from convolver.modeling.cross_validation import LeftOut, limits, spread
 from convolver.modeling.model_artifact import Model
 
 LEVELS = (0.8, 0.9)

@@ -5,9 +5,8 @@ import pytest
 
 from convolver.errors import ModelError
 from convolver.modeling.base import fit
-from convolver.modeling.basis import choose_basis
 from convolver.modeling.cross_validation import per_group
-from convolver.modeling.linear import fit_per_p
+from convolver.modeling.linear import choose_basis, fit_per_p
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import ols
 from convolver.modeling.storm import locality_factors

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from convolver.errors import ModelError, NoiseWarning, ToolNotFoundError
 from convolver.modeling.base import fit
 from convolver.modeling.expression import evaluate, substitute
-from convolver.modeling.mecp.correct import choose, ensemble, fit_mecp, relative, trial
+from convolver.modeling.mecp.correct import Remainder, choose, ensemble, fit_mecp, fit_remainder, relative, trial
 from convolver.modeling.mecp.evolve import Settings, evolve, protected, scale, summands
-from convolver.modeling.mecp.remainder import Remainder, fit_remainder
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical
 from convolver.modeling.table import Table
 from tests.semi_empirical_forms import EVH1, GYRO

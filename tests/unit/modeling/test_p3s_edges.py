@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from convolver.modeling.p3s.edges import fit_edges
+from convolver.modeling.p3s.face_forms import fit_edges
 from convolver.modeling.p3s.rules import GRIDS
 
 

@@ -15,7 +15,7 @@ from p3s_printed import (
 )
 
 from convolver.errors import ModelError
-from convolver.modeling.baseline import amdahl, constant_work
+from convolver.modeling.base import amdahl, constant_work
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.scaling_advice import CostedRun, advice, core_hours, predicted_time, scaling_curve, time_error
 from convolver.modeling.p3s.volume import fit_volume, power_form

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from convolver.modeling.p3s.rules import Rule
-from convolver.mpi.cfg_writer import write_cfg
+from convolver.mpi.cfg import write_cfg
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.time_independent import Operation, to_events
 

@@ -7,8 +7,8 @@ import pytest
 
 from convolver.errors import ModelError
 from convolver.modeling.base import fit
-from convolver.modeling.longest_paths import fit_paths
 from convolver.modeling.model_artifact import Model
+from convolver.modeling.scaled_paths import fit_paths
 
 
 def samples(seed, *paths, count=120):

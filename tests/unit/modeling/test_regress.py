@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import ModelError, NoiseWarning
-from convolver.modeling.bounded import bounded_fit
+from convolver.modeling.mecp.semi_empirical import bounded_fit
 from convolver.modeling.regress import eliminate, nnls, ols, relative_weights
 
 P = np.array([4.0, 9, 16, 25, 36, 49])

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, UsageError
-from convolver.mpi.burst_ratios import BurstRatios
-from convolver.mpi.bursts import MAGIC, read_bursts
+from convolver.mpi.burst_ratios import MAGIC, BurstRatios, read_bursts
 from convolver.mpi.events import EventKind, EventsBuilder
 from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.network_replay import replay

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convolver.errors import FormatError, ReplayError
-from convolver.mpi.cfg import Configuration, Nodes, read_cfg, read_collectives
-from convolver.mpi.cfg_writer import format_cfg, write_cfg
+from convolver.mpi.cfg import Configuration, Nodes, format_cfg, read_cfg, read_collectives, write_cfg
 from convolver.mpi.network import Network, place
 from tests.mpi_strategies import outcome
 

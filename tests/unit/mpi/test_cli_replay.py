@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from convolver.mpi.cfg_writer import write_cfg
+from convolver.mpi.cfg import write_cfg
 from convolver.mpi.dim import write_dim
 from convolver.mpi.events import RENDEZVOUS, EventsBuilder
 from convolver.mpi.network import flat_configuration

@@ -13,9 +13,8 @@ from convolver.mpi.events import IMMEDIATE, EventKind, EventsBuilder, Op, Sync
 from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import RECORD, packed
-from convolver.mpi.simgrid import format_platform, write_ti
 from convolver.mpi.sources import load_events
-from convolver.mpi.time_independent import Operation, read_ti, to_events
+from convolver.mpi.time_independent import Operation, format_platform, read_ti, to_events, write_ti
 
 
 def test_a_trace_has_one_file_a_rank_with_one_action_a_record(tmp_path):
@@ -54,7 +53,7 @@ def test_a_platform_is_a_cluster_of_the_nodes():
 
 
 def test_the_command_line_exports_and_imports(tmp_path, convolver):
-    from convolver.mpi.cfg_writer import write_cfg
+    from convolver.mpi.cfg import write_cfg
     from convolver.mpi.sources import load_events
 
     events = EventsBuilder(2).burst(0, 0.5).send(0, 1, 64).receive(1, 0, 64).build()

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from convolver.errors import ReplayError, UsageError
 from convolver.mpi.events import EventsBuilder
-from convolver.mpi.network import NEVER, Network, flat_configuration, network_from_profile, what_if
+from convolver.mpi.network import NEVER, Network, flat_configuration, network_from_profile, parse_topology, what_if
 from convolver.mpi.network_replay import replay
-from convolver.mpi.topology import parse_topology
 
 
 def network(text, nodes):
