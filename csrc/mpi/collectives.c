@@ -57,26 +57,11 @@ static bool is_root(MPI_Comm comm, int root)
 
 /* Both forms of a collective, INAME the non-blocking one: P parameters, A arguments, C communicator, ROOT root or -1, SENT and RECEIVED
  * bytes. MPI_IN_PLACE as send buffer means that the receive side says what is sent. */
-#define BOTH(NAME, INAME, OP, P, A, C, ROOT, SENT, RECEIVED)                  \
-    int MPI_##NAME(UNPACK P)                                                  \
-    {                                                                         \
-        cvm_scope s = cvm_enter();                                            \
-        int result = PMPI_##NAME(UNPACK A);                                   \
-        cvm_leave(&s);                                                        \
-        if (s.outer)                                                          \
-            cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, NULL);    \
-        cvm_close(&s);                                                        \
-        return result;                                                        \
-    }                                                                         \
-    int MPI_##INAME(UNPACK P, MPI_Request *request)                           \
-    {                                                                         \
-        cvm_scope s = cvm_enter();                                            \
-        int result = PMPI_##INAME(UNPACK A, request);                         \
-        cvm_leave(&s);                                                        \
-        if (s.outer)                                                          \
-            cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, request); \
-        cvm_close(&s);                                                        \
-        return result;                                                        \
+#define BOTH(NAME, INAME, OP, P, A, C, ROOT, SENT, RECEIVED)                                                                        \
+    int MPI_##NAME(UNPACK P) { CVM_RECORDED(PMPI_##NAME(UNPACK A), cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, NULL)) } \
+    int MPI_##INAME(UNPACK P, MPI_Request *request)                                                                                 \
+    {                                                                                                                               \
+        CVM_RECORDED(PMPI_##INAME(UNPACK A, request), cvm_collective(&s, CV_OP_##OP, C, ROOT, SENT, RECEIVED, request))             \
     }
 
 typedef MPI_Datatype type_t;

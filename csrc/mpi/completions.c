@@ -7,25 +7,14 @@ int MPI_Wait(MPI_Request *q, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
     uint64_t key = CVM_KEY(*q);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Wait(q, seen);
-    cvm_leave(&s);
-    cvm_completed(&s, key, seen);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Wait(q, seen), cvm_completed(&s, key, seen))
 }
 
 int MPI_Test(MPI_Request *q, int *flag, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
     uint64_t key = CVM_KEY(*q);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Test(q, flag, seen);
-    cvm_leave(&s);
-    if (*flag)
-        cvm_completed(&s, key, seen);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Test(q, flag, seen), if (*flag) cvm_completed(&s, key, seen))
 }
 
 /* Room for the keys and statuses of the many-request calls. */
@@ -51,77 +40,44 @@ static void free_room(room *m, const MPI_Status *given)
         free(m->statuses);
 }
 
-int MPI_Waitall(int n, MPI_Request *q, MPI_Status *statuses)
-{
-    room m;
-    make_room(&m, n, q, statuses);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Waitall(n, q, m.statuses);
-    cvm_leave(&s);
-    for (int i = 0; s.outer && i < n; i++)
-        cvm_completed(&s, m.keys[i], &m.statuses[i]);
-    cvm_close(&s);
-    free_room(&m, statuses);
+/* A call for several requests. */
+#define SEVERAL(CALL, STATUSES, RECORD)      \
+    room m;                                  \
+    make_room(&m, n, q, STATUSES);           \
+    CVM_BRACKETED(int result = CALL, RECORD) \
+    free_room(&m, STATUSES);                 \
     return result;
+
+static void all_completed(cvm_scope *s, room *m, int n)
+{
+    for (int i = 0; i < n; i++)
+        cvm_completed(s, m->keys[i], &m->statuses[i]);
 }
+
+int MPI_Waitall(int n, MPI_Request *q, MPI_Status *statuses) { SEVERAL(PMPI_Waitall(n, q, m.statuses), statuses, all_completed(&s, &m, n)) }
 
 int MPI_Testall(int n, MPI_Request *q, int *flag, MPI_Status *statuses)
 {
-    room m;
-    make_room(&m, n, q, statuses);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Testall(n, q, flag, m.statuses);
-    cvm_leave(&s);
-    for (int i = 0; s.outer && *flag && i < n; i++)
-        cvm_completed(&s, m.keys[i], &m.statuses[i]);
-    cvm_close(&s);
-    free_room(&m, statuses);
-    return result;
+    SEVERAL(PMPI_Testall(n, q, flag, m.statuses), statuses, all_completed(&s, &m, *flag ? n : 0))
 }
 
 int MPI_Waitany(int n, MPI_Request *q, int *index, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
-    room m;
-    make_room(&m, n, q, m.few);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Waitany(n, q, index, seen);
-    cvm_leave(&s);
-    if (s.outer && *index != MPI_UNDEFINED)
-        cvm_completed(&s, m.keys[*index], seen);
-    cvm_close(&s);
-    free_room(&m, m.few);
-    return result;
+    SEVERAL(PMPI_Waitany(n, q, index, seen), m.few, if (*index != MPI_UNDEFINED) cvm_completed(&s, m.keys[*index], seen))
 }
 
 int MPI_Testany(int n, MPI_Request *q, int *index, int *flag, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
-    room m;
-    make_room(&m, n, q, m.few);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Testany(n, q, index, flag, seen);
-    cvm_leave(&s);
-    if (s.outer && *flag && *index != MPI_UNDEFINED)
-        cvm_completed(&s, m.keys[*index], seen);
-    cvm_close(&s);
-    free_room(&m, m.few);
-    return result;
+    SEVERAL(PMPI_Testany(n, q, index, flag, seen), m.few, if (*flag && *index != MPI_UNDEFINED) cvm_completed(&s, m.keys[*index], seen))
 }
 
-#define SOME(NAME)                                                                        \
-    int MPI_##NAME(int n, MPI_Request *q, int *count, int *indices, MPI_Status *statuses) \
-    {                                                                                     \
-        room m;                                                                           \
-        make_room(&m, n, q, statuses);                                                    \
-        cvm_scope s = cvm_enter();                                                        \
-        int result = PMPI_##NAME(n, q, count, indices, m.statuses);                       \
-        cvm_leave(&s);                                                                    \
-        for (int i = 0; s.outer && *count != MPI_UNDEFINED && i < *count; i++)            \
-            cvm_completed(&s, m.keys[indices[i]], &m.statuses[i]);                        \
-        cvm_close(&s);                                                                    \
-        free_room(&m, statuses);                                                          \
-        return result;                                                                    \
+#define SOME(NAME)                                                                                                                 \
+    int MPI_##NAME(int n, MPI_Request *q, int *count, int *indices, MPI_Status *statuses)                                          \
+    {                                                                                                                              \
+        SEVERAL(PMPI_##NAME(n, q, count, indices, m.statuses), statuses,                                                           \
+                for (int i = 0; *count != MPI_UNDEFINED && i < *count; i++) cvm_completed(&s, m.keys[indices[i]], &m.statuses[i])) \
     }
 SOME(Waitsome)
 SOME(Testsome)

@@ -74,16 +74,15 @@ void F(abort)(fint *comm, fint *code, fint *error)
     real(comm, code, error);
 }
 
-#define SEND(NAME, SYNCHRONOUS)                                                        \
-    void F(NAME)(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error) \
-    {                                                                                  \
-        REAL(NAME)                                                                     \
-        cvm_scope s = cvm_enter();                                                     \
-        real(b, n, t, to, tag, c, error);                                              \
-        cvm_leave(&s);                                                                 \
-        if (s.outer)                                                                   \
-            cvm_sent(&s, *n, TYPE(t), *to, *tag, COMM(c), SYNCHRONOUS);                \
-        cvm_close(&s);                                                                 \
+/* The body of a function that calls the library's own one. */
+#define RECORDED(NAME, ARGUMENTS, RECORD) \
+    REAL(NAME)                            \
+    CVM_BRACKETED(real ARGUMENTS, RECORD)
+
+#define SEND(NAME, SYNCHRONOUS)                                                                                  \
+    void F(NAME)(void *b, fint *n, fint *t, fint *to, fint *tag, fint *c, fint *error)                           \
+    {                                                                                                            \
+        RECORDED(NAME, (b, n, t, to, tag, c, error), cvm_sent(&s, *n, TYPE(t), *to, *tag, COMM(c), SYNCHRONOUS)) \
     }
 SEND(send, false)
 SEND(ssend, true)
@@ -93,13 +92,7 @@ SEND(rsend, false)
 #define POST(NAME, AFTER)                                                                         \
     void F(NAME)(void *b, fint *n, fint *t, fint *peer, fint *tag, fint *c, fint *q, fint *error) \
     {                                                                                             \
-        REAL(NAME)                                                                                \
-        cvm_scope s = cvm_enter();                                                                \
-        real(b, n, t, peer, tag, c, q, error);                                                    \
-        cvm_leave(&s);                                                                            \
-        if (s.outer)                                                                              \
-            AFTER;                                                                                \
-        cvm_close(&s);                                                                            \
+        RECORDED(NAME, (b, n, t, peer, tag, c, q, error), AFTER)                                  \
     }
 #define POSTED(SEND, SYNCHRONOUS) cvm_posted(&s, SEND, *n, TYPE(t), *peer, *tag, COMM(c), PMPI_Request_f2c(*q), SYNCHRONOUS)
 #define PREPARED(SEND) cvm_prepared(SEND, *n, TYPE(t), *peer, *tag, COMM(c), PMPI_Request_f2c(*q))
@@ -113,66 +106,38 @@ POST(ssend_init, PREPARED(true))
 POST(rsend_init, PREPARED(true))
 POST(recv_init, PREPARED(false))
 
+static void received(cvm_scope *s, fint *from, fint *tag, fint *c, const fint *status, fint *n, fint *t)
+{
+    MPI_Status found = c_status(status);
+    cvm_received(s, *from, *tag, COMM(c), &found, *n, TYPE(t));
+}
+
 void F(recv)(void *b, fint *n, fint *t, fint *from, fint *tag, fint *c, fint *status, fint *error)
 {
-    REAL(recv)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
-    cvm_scope s = cvm_enter();
-    real(b, n, t, from, tag, c, seen, error);
-    cvm_leave(&s);
-    if (s.outer) {
-        MPI_Status found = c_status(seen);
-        cvm_received(&s, *from, *tag, COMM(c), &found, *n, TYPE(t));
-    }
-    cvm_close(&s);
+    RECORDED(recv, (b, n, t, from, tag, c, seen, error), received(&s, from, tag, c, seen, n, t))
 }
 
 void F(sendrecv)(void *sb, fint *sn, fint *st, fint *to, fint *stag, void *rb, fint *rn, fint *rt, fint *from, fint *rtag, fint *c,
                  fint *status, fint *error)
 {
-    REAL(sendrecv)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
-    cvm_scope s = cvm_enter();
-    real(sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen, error);
-    cvm_leave(&s);
-    if (s.outer) {
-        MPI_Status found = c_status(seen);
-        cvm_posted(&s, true, *sn, TYPE(st), *to, *stag, COMM(c), MPI_REQUEST_NULL, false);
-        cvm_received(&s, *from, *rtag, COMM(c), &found, *rn, TYPE(rt));
-    }
-    cvm_close(&s);
+    RECORDED(sendrecv, (sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen, error),
+             cvm_posted(&s, true, *sn, TYPE(st), *to, *stag, COMM(c), MPI_REQUEST_NULL, false);
+             received(&s, from, rtag, c, seen, rn, rt))
 }
 
-void F(start)(fint *q, fint *error)
-{
-    REAL(start)
-    cvm_scope s = cvm_enter();
-    real(q, error);
-    cvm_leave(&s);
-    cvm_started(&s, key_of(*q));
-    cvm_close(&s);
-}
+void F(start)(fint *q, fint *error) { RECORDED(start, (q, error), cvm_started(&s, key_of(*q))) }
 
 void F(startall)(fint *n, fint *q, fint *error)
 {
-    REAL(startall)
-    cvm_scope s = cvm_enter();
-    real(n, q, error);
-    cvm_leave(&s);
-    for (fint i = 0; i < *n; i++)
-        cvm_started(&s, key_of(q[i]));
-    cvm_close(&s);
+    RECORDED(startall, (n, q, error), for (fint i = 0; i < *n; i++) cvm_started(&s, key_of(q[i])))
 }
 
 void F(request_free)(fint *q, fint *error)
 {
-    REAL(request_free)
     uint64_t key = key_of(*q);
-    cvm_scope s = cvm_enter();
-    real(q, error);
-    cvm_leave(&s);
-    cvm_dropped(&s, key);
-    cvm_close(&s);
+    RECORDED(request_free, (q, error), cvm_dropped(&s, key))
 }
 
 static void completed(cvm_scope *s, uint64_t key, const fint *status)
@@ -183,28 +148,16 @@ static void completed(cvm_scope *s, uint64_t key, const fint *status)
 
 void F(wait)(fint *q, fint *status, fint *error)
 {
-    REAL(wait)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     uint64_t key = key_of(*q);
-    cvm_scope s = cvm_enter();
-    real(q, seen, error);
-    cvm_leave(&s);
-    if (s.outer)
-        completed(&s, key, seen);
-    cvm_close(&s);
+    RECORDED(wait, (q, seen, error), completed(&s, key, seen))
 }
 
 void F(test)(fint *q, fint *flag, fint *status, fint *error)
 {
-    REAL(test)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
     uint64_t key = key_of(*q);
-    cvm_scope s = cvm_enter();
-    real(q, flag, seen, error);
-    cvm_leave(&s);
-    if (s.outer && *flag)
-        completed(&s, key, seen);
-    cvm_close(&s);
+    RECORDED(test, (q, flag, seen, error), if (*flag) completed(&s, key, seen))
 }
 
 typedef struct {
@@ -230,62 +183,39 @@ static void free_room(room *m, const fint *given)
         free(m->statuses);
 }
 
+static void all_completed(cvm_scope *s, room *m, fint n)
+{
+    for (fint i = 0; i < n; i++)
+        completed(s, m->keys[i], m->statuses + (size_t)i * (size_t)m->words);
+}
+
+/* A call for several requests. */
+#define SEVERAL(NAME, ARGUMENTS, STATUSES, RECORD) \
+    room m;                                        \
+    make_room(&m, *n, q, STATUSES);                \
+    RECORDED(NAME, ARGUMENTS, RECORD)              \
+    free_room(&m, STATUSES);
+
 void F(waitall)(fint *n, fint *q, fint *statuses, fint *error)
 {
-    REAL(waitall)
-    room m;
-    make_room(&m, *n, q, statuses);
-    cvm_scope s = cvm_enter();
-    real(n, q, m.statuses, error);
-    cvm_leave(&s);
-    for (fint i = 0; s.outer && i < *n; i++)
-        completed(&s, m.keys[i], m.statuses + (size_t)i * (size_t)m.words);
-    cvm_close(&s);
-    free_room(&m, statuses);
+    SEVERAL(waitall, (n, q, m.statuses, error), statuses, all_completed(&s, &m, *n))
 }
 
 void F(testall)(fint *n, fint *q, fint *flag, fint *statuses, fint *error)
 {
-    REAL(testall)
-    room m;
-    make_room(&m, *n, q, statuses);
-    cvm_scope s = cvm_enter();
-    real(n, q, flag, m.statuses, error);
-    cvm_leave(&s);
-    for (fint i = 0; s.outer && *flag && i < *n; i++)
-        completed(&s, m.keys[i], m.statuses + (size_t)i * (size_t)m.words);
-    cvm_close(&s);
-    free_room(&m, statuses);
+    SEVERAL(testall, (n, q, flag, m.statuses, error), statuses, all_completed(&s, &m, *flag ? *n : 0))
 }
 
 void F(waitany)(fint *n, fint *q, fint *index, fint *status, fint *error)
 {
-    REAL(waitany)
     fint own[STATUS_WORDS], *seen = ignored(status) ? own : status;
-    room m;
-    make_room(&m, *n, q, m.few);
-    cvm_scope s = cvm_enter();
-    real(n, q, index, seen, error);
-    cvm_leave(&s);
-    if (s.outer && *index >= 1 && *index <= *n)
-        completed(&s, m.keys[*index - 1], seen);
-    cvm_close(&s);
-    free_room(&m, m.few);
+    SEVERAL(waitany, (n, q, index, seen, error), m.few, if (*index >= 1 && *index <= *n) completed(&s, m.keys[*index - 1], seen))
 }
 
 /* --- collectives ------------------------------------------------------------------------------------- */
 
-#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED)                      \
-    void F(NAME) P                                                               \
-    {                                                                            \
-        REAL(NAME)                                                               \
-        cvm_scope s = cvm_enter();                                               \
-        real A;                                                                  \
-        cvm_leave(&s);                                                           \
-        if (s.outer)                                                             \
-            cvm_collective(&s, CV_OP_##OP, COMM(C), ROOT, SENT, RECEIVED, NULL); \
-        cvm_close(&s);                                                           \
-    }
+#define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED) \
+    void F(NAME) P { RECORDED(NAME, A, cvm_collective(&s, CV_OP_##OP, COMM(C), ROOT, SENT, RECEIVED, NULL)) }
 
 static bool is_root(const fint *comm, const fint *root)
 {
@@ -329,19 +259,8 @@ COLLECTIVE(scan, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint 
 
 /* --- communicators --------------------------------------------------------------------------------------------------------------- */
 
-#define MAKE(NAME, P, A)                                                \
-    void F(NAME) P                                                      \
-    {                                                                   \
-        REAL(NAME)                                                      \
-        cvm_scope s = cvm_enter();                                      \
-        real A;                                                         \
-        cvm_leave(&s);                                                  \
-        if (s.outer) {                                                  \
-            cvm_collective(&s, CV_OP_BARRIER, COMM(c), -1, 0, 0, NULL); \
-            cvm_comm_new(&s, COMM(made), COMM(c));                      \
-        }                                                               \
-        cvm_close(&s);                                                  \
-    }
+#define MAKE(NAME, P, A) \
+    void F(NAME) P { RECORDED(NAME, A, cvm_collective(&s, CV_OP_BARRIER, COMM(c), -1, 0, 0, NULL); cvm_comm_new(&s, COMM(made), COMM(c))) }
 MAKE(comm_dup, (fint * c, fint *made, fint *error), (c, made, error))
 MAKE(comm_split, (fint * c, fint *color, fint *key, fint *made, fint *error), (c, color, key, made, error))
 MAKE(comm_create, (fint * c, fint *group, fint *made, fint *error), (c, group, made, error))

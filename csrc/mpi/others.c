@@ -31,19 +31,11 @@ int MPI_Abort(MPI_Comm comm, int code)
 }
 
 /* A communicator is made by its parent's members together: the replay takes that as a barrier. */
-#define MAKE(NAME, P, A, PARENT, TOGETHER)                                 \
-    int MPI_##NAME P                                                       \
-    {                                                                      \
-        cvm_scope s = cvm_enter();                                         \
-        int result = PMPI_##NAME A;                                        \
-        cvm_leave(&s);                                                     \
-        if (s.outer) {                                                     \
-            if (TOGETHER)                                                  \
-                cvm_collective(&s, CV_OP_BARRIER, PARENT, -1, 0, 0, NULL); \
-            cvm_comm_new(&s, *made, PARENT);                               \
-        }                                                                  \
-        cvm_close(&s);                                                     \
-        return result;                                                     \
+#define MAKE(NAME, P, A, PARENT, TOGETHER)                                                                   \
+    int MPI_##NAME P                                                                                         \
+    {                                                                                                        \
+        CVM_RECORDED(PMPI_##NAME A, if (TOGETHER) cvm_collective(&s, CV_OP_BARRIER, PARENT, -1, 0, 0, NULL); \
+                     cvm_comm_new(&s, *made, PARENT))                                                        \
     }
 
 MAKE(Comm_dup, (MPI_Comm c, MPI_Comm *made), (c, made), c, true)
@@ -82,16 +74,8 @@ int MPI_Comm_free(MPI_Comm *comm)
 }
 
 /* One-sided operations: opaque events. */
-#define OPAQUE(CODE, NAME, P, A)                                          \
-    int MPI_##NAME P                                                      \
-    {                                                                     \
-        cvm_scope s = cvm_enter();                                        \
-        int result = PMPI_##NAME A;                                       \
-        cvm_leave(&s);                                                    \
-        cvm_put(&s, (struct cvm_record){.call = CVM_OPAQUE, .op = CODE}); \
-        cvm_close(&s);                                                    \
-        return result;                                                    \
-    }
+#define OPAQUE(CODE, NAME, P, A) \
+    int MPI_##NAME P { CVM_RECORDED(PMPI_##NAME A, cvm_put(&s, (struct cvm_record){.call = CVM_OPAQUE, .op = CODE})) }
 
 OPAQUE(1, Put, (const void *b, int n, MPI_Datatype t, int to, MPI_Aint at, int tn, MPI_Datatype tt, MPI_Win w),
        (b, n, t, to, at, tn, tt, w))

@@ -135,126 +135,64 @@ void cvm_dropped(cvm_scope *s, uint64_t key)
 
 /* --- the MPI functions --------------------------------------------------------------------------------------------------------- */
 
-#define SEND(NAME, SYNCHRONOUS)                                                       \
-    int MPI_##NAME(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c) \
-    {                                                                                 \
-        cvm_scope s = cvm_enter();                                                    \
-        int result = PMPI_##NAME(b, n, t, to, tag, c);                                \
-        cvm_leave(&s);                                                                \
-        if (s.outer)                                                                  \
-            cvm_sent(&s, n, t, to, tag, c, SYNCHRONOUS);                              \
-        cvm_close(&s);                                                                \
-        return result;                                                                \
+#define SEND(NAME, SYNCHRONOUS)                                                                     \
+    int MPI_##NAME(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c)               \
+    {                                                                                               \
+        CVM_RECORDED(PMPI_##NAME(b, n, t, to, tag, c), cvm_sent(&s, n, t, to, tag, c, SYNCHRONOUS)) \
     }
 SEND(Send, false)
 SEND(Ssend, true)
 SEND(Bsend, false)
 SEND(Rsend, false)
 
-#define POST(NAME, BUFFER, IS_SEND, SYNCHRONOUS)                                                   \
+#define POST(NAME, BUFFER, RECORD)                                                                 \
     int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q) \
     {                                                                                              \
-        cvm_scope s = cvm_enter();                                                                 \
-        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                        \
-        cvm_leave(&s);                                                                             \
-        if (s.outer)                                                                               \
-            cvm_posted(&s, IS_SEND, n, t, peer, tag, c, *q, SYNCHRONOUS);                          \
-        cvm_close(&s);                                                                             \
-        return result;                                                                             \
+        CVM_RECORDED(PMPI_##NAME(b, n, t, peer, tag, c, q), RECORD)                                \
     }
-POST(Isend, const void *, true, false)
-POST(Issend, const void *, true, true)
-POST(Ibsend, const void *, true, false)
-POST(Irsend, const void *, true, false)
-POST(Irecv, void *, false, false)
-
-#define PREPARE(NAME, BUFFER, IS_SEND)                                                             \
-    int MPI_##NAME(BUFFER b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c, MPI_Request *q) \
-    {                                                                                              \
-        cvm_scope s = cvm_enter();                                                                 \
-        int result = PMPI_##NAME(b, n, t, peer, tag, c, q);                                        \
-        cvm_leave(&s);                                                                             \
-        if (s.outer)                                                                               \
-            cvm_prepared(IS_SEND, n, t, peer, tag, c, *q);                                         \
-        cvm_close(&s);                                                                             \
-        return result;                                                                             \
-    }
-PREPARE(Send_init, const void *, true)
-PREPARE(Ssend_init, const void *, true)
-PREPARE(Bsend_init, const void *, true)
-PREPARE(Rsend_init, const void *, true)
-PREPARE(Recv_init, void *, false)
+#define POSTED(SEND, SYNCHRONOUS) cvm_posted(&s, SEND, n, t, peer, tag, c, *q, SYNCHRONOUS)
+#define PREPARED(SEND) cvm_prepared(SEND, n, t, peer, tag, c, *q)
+POST(Isend, const void *, POSTED(true, false))
+POST(Issend, const void *, POSTED(true, true))
+POST(Ibsend, const void *, POSTED(true, false))
+POST(Irsend, const void *, POSTED(true, false))
+POST(Irecv, void *, POSTED(false, false))
+POST(Send_init, const void *, PREPARED(true))
+POST(Ssend_init, const void *, PREPARED(true))
+POST(Bsend_init, const void *, PREPARED(true))
+POST(Rsend_init, const void *, PREPARED(true))
+POST(Recv_init, void *, PREPARED(false))
 
 int MPI_Recv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Recv(b, n, t, from, tag, c, seen);
-    cvm_leave(&s);
-    if (s.outer)
-        cvm_received(&s, from, tag, c, seen, n, t);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Recv(b, n, t, from, tag, c, seen), cvm_received(&s, from, tag, c, seen, n, t))
 }
+
+/* As a non-blocking send and a receive, so that two tasks may exchange. */
+#define EXCHANGED(SENT, SENT_TYPE, RECEIVED, RECEIVED_TYPE)                      \
+    cvm_posted(&s, true, SENT, SENT_TYPE, to, stag, c, MPI_REQUEST_NULL, false); \
+    cvm_received(&s, from, rtag, c, seen, RECEIVED, RECEIVED_TYPE)
 
 int MPI_Sendrecv(const void *sb, int sn, MPI_Datatype st, int to, int stag, void *rb, int rn, MPI_Datatype rt, int from, int rtag,
                  MPI_Comm c, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Sendrecv(sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen);
-    cvm_leave(&s);
-    if (s.outer) {
-        /* As a non-blocking send and a receive, so that two tasks may exchange. */
-        cvm_posted(&s, true, sn, st, to, stag, c, MPI_REQUEST_NULL, false);
-        cvm_received(&s, from, rtag, c, seen, rn, rt);
-    }
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Sendrecv(sb, sn, st, to, stag, rb, rn, rt, from, rtag, c, seen), EXCHANGED(sn, st, rn, rt))
 }
 
 int MPI_Sendrecv_replace(void *b, int n, MPI_Datatype t, int to, int stag, int from, int rtag, MPI_Comm c, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Sendrecv_replace(b, n, t, to, stag, from, rtag, c, seen);
-    cvm_leave(&s);
-    if (s.outer) {
-        cvm_posted(&s, true, n, t, to, stag, c, MPI_REQUEST_NULL, false);
-        cvm_received(&s, from, rtag, c, seen, n, t);
-    }
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Sendrecv_replace(b, n, t, to, stag, from, rtag, c, seen), EXCHANGED(n, t, n, t))
 }
 
-int MPI_Start(MPI_Request *q)
-{
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Start(q);
-    cvm_leave(&s);
-    cvm_started(&s, CVM_KEY(*q));
-    cvm_close(&s);
-    return result;
-}
+int MPI_Start(MPI_Request *q) { CVM_RECORDED(PMPI_Start(q), cvm_started(&s, CVM_KEY(*q))) }
 
-int MPI_Startall(int n, MPI_Request *q)
-{
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Startall(n, q);
-    cvm_leave(&s);
-    for (int i = 0; i < n; i++)
-        cvm_started(&s, CVM_KEY(q[i]));
-    cvm_close(&s);
-    return result;
-}
+int MPI_Startall(int n, MPI_Request *q) { CVM_RECORDED(PMPI_Startall(n, q), for (int i = 0; i < n; i++) cvm_started(&s, CVM_KEY(q[i]))) }
 
 int MPI_Request_free(MPI_Request *q)
 {
     uint64_t key = CVM_KEY(*q);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Request_free(q);
-    cvm_leave(&s);
-    cvm_dropped(&s, key);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Request_free(q), cvm_dropped(&s, key))
 }

@@ -2,17 +2,9 @@
 #include "recorder.h"
 
 /* A matched probe leaves the queue; its receive names the message by a handle: the source was kept in the status of the probe. */
-#define PROBE(NAME, PARAMETERS, ARGUMENTS)  \
-    int MPI_##NAME PARAMETERS               \
-    {                                       \
-        cvm_scope s = cvm_enter();          \
-        int result = PMPI_##NAME ARGUMENTS; \
-        cvm_leave(&s);                      \
-        cvm_close(&s);                      \
-        return result;                      \
-    }
-PROBE(Probe, (int from, int tag, MPI_Comm c, MPI_Status *status), (from, tag, c, status))
-PROBE(Iprobe, (int from, int tag, MPI_Comm c, int *flag, MPI_Status *status), (from, tag, c, flag, status))
+int MPI_Probe(int from, int tag, MPI_Comm c, MPI_Status *status) { CVM_RECORDED(PMPI_Probe(from, tag, c, status), ) }
+
+int MPI_Iprobe(int from, int tag, MPI_Comm c, int *flag, MPI_Status *status) { CVM_RECORDED(PMPI_Iprobe(from, tag, c, flag, status), ) }
 
 static struct {
     uint64_t key;
@@ -41,47 +33,23 @@ static MPI_Comm recall(uint64_t key)
 
 int MPI_Mprobe(int from, int tag, MPI_Comm c, MPI_Message *message, MPI_Status *status)
 {
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Mprobe(from, tag, c, message, status);
-    cvm_leave(&s);
-    if (s.outer)
-        remember(*message, c);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Mprobe(from, tag, c, message, status), remember(*message, c))
 }
 
 int MPI_Improbe(int from, int tag, MPI_Comm c, int *flag, MPI_Message *message, MPI_Status *status)
 {
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Improbe(from, tag, c, flag, message, status);
-    cvm_leave(&s);
-    if (s.outer && *flag)
-        remember(*message, c);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Improbe(from, tag, c, flag, message, status), if (*flag) remember(*message, c))
 }
 
 int MPI_Mrecv(void *b, int n, MPI_Datatype t, MPI_Message *message, MPI_Status *status)
 {
     MPI_Status own, *seen = status == MPI_STATUS_IGNORE ? &own : status;
     uint64_t key = CVM_KEY(*message);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Mrecv(b, n, t, message, seen);
-    cvm_leave(&s);
-    if (s.outer)
-        cvm_received(&s, seen->MPI_SOURCE, seen->MPI_TAG, recall(key), seen, n, t);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Mrecv(b, n, t, message, seen), cvm_received(&s, seen->MPI_SOURCE, seen->MPI_TAG, recall(key), seen, n, t))
 }
 
 int MPI_Imrecv(void *b, int n, MPI_Datatype t, MPI_Message *message, MPI_Request *q)
 {
     uint64_t key = CVM_KEY(*message);
-    cvm_scope s = cvm_enter();
-    int result = PMPI_Imrecv(b, n, t, message, q);
-    cvm_leave(&s);
-    if (s.outer)
-        cvm_posted(&s, false, n, t, MPI_ANY_SOURCE, MPI_ANY_TAG, recall(key), *q, false);
-    cvm_close(&s);
-    return result;
+    CVM_RECORDED(PMPI_Imrecv(b, n, t, message, q), cvm_posted(&s, false, n, t, MPI_ANY_SOURCE, MPI_ANY_TAG, recall(key), *q, false))
 }

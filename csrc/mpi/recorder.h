@@ -26,6 +26,19 @@ cvm_scope cvm_enter(void);
 void cvm_leave(cvm_scope *scope);
 void cvm_close(cvm_scope *scope);
 
+/* The body of an MPI function: CALL the library's own one, RECORD what an outer call leaves. */
+#define CVM_BRACKETED(CALL, RECORD) \
+    cvm_scope s = cvm_enter();      \
+    CALL;                           \
+    cvm_leave(&s);                  \
+    if (s.outer) {                  \
+        RECORD;                     \
+    }                               \
+    cvm_close(&s);
+#define CVM_RECORDED(CALL, RECORD)           \
+    CVM_BRACKETED(int result = CALL, RECORD) \
+    return result;
+
 /* Writes a record of the call; the first one of a scope carries the burst and the call's time. */
 void cvm_put(cvm_scope *scope, struct cvm_record record);
 
