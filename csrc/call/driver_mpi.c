@@ -109,79 +109,46 @@ static double type_bytes(int count, MPI_Datatype type)
     return (double)count * size;
 }
 
-#define COUNTED(amount, call)           \
-    do {                                \
+/* An MPI function with parameters P and arguments A that hands `AMOUNT` bytes over. */
+#define COUNTED(NAME, P, A, AMOUNT)     \
+    int MPI_##NAME P                    \
+    {                                   \
         double start = PMPI_Wtime();    \
-        int result = (call);            \
+        int result = PMPI_##NAME A;     \
         inside += PMPI_Wtime() - start; \
         calls += 1;                     \
-        bytes += (amount);              \
+        bytes += (AMOUNT);              \
         return result;                  \
-    } while (0)
+    }
 
-int MPI_Send(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Send(b, n, t, to, tag, c));
-}
+typedef MPI_Datatype type_t;
+typedef MPI_Comm comm_t;
 
-int MPI_Isend(const void *b, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *r)
-{
-    COUNTED(type_bytes(n, t), PMPI_Isend(b, n, t, to, tag, c, r));
-}
-
-int MPI_Recv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Status *s)
-{
-    COUNTED(0, PMPI_Recv(b, n, t, from, tag, c, s));
-}
-
-int MPI_Irecv(void *b, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Request *r)
-{
-    COUNTED(0, PMPI_Irecv(b, n, t, from, tag, c, r));
-}
-
-int MPI_Sendrecv(const void *b, int n, MPI_Datatype t, int to, int tag, void *rb, int rn, MPI_Datatype rt, int from, int rtag, MPI_Comm c,
-                 MPI_Status *s)
-{
-    COUNTED(type_bytes(n, t), PMPI_Sendrecv(b, n, t, to, tag, rb, rn, rt, from, rtag, c, s));
-}
-
-int MPI_Wait(MPI_Request *r, MPI_Status *s) { COUNTED(0, PMPI_Wait(r, s)); }
-
-int MPI_Waitall(int n, MPI_Request *r, MPI_Status *s) { COUNTED(0, PMPI_Waitall(n, r, s)); }
-
-int MPI_Barrier(MPI_Comm c) { COUNTED(0, PMPI_Barrier(c)); }
-
-int MPI_Bcast(void *b, int n, MPI_Datatype t, int root, MPI_Comm c) { COUNTED(type_bytes(n, t), PMPI_Bcast(b, n, t, root, c)); }
-
-int MPI_Reduce(const void *b, void *rb, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Reduce(b, rb, n, t, o, root, c));
-}
-
-int MPI_Allreduce(const void *b, void *rb, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Allreduce(b, rb, n, t, o, c));
-}
-
-int MPI_Gather(const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, int root, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Gather(b, n, t, rb, rn, rt, root, c));
-}
-
-int MPI_Scatter(const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, int root, MPI_Comm c)
-{
-    COUNTED(type_bytes(rn, rt), PMPI_Scatter(b, n, t, rb, rn, rt, root, c));
-}
-
-int MPI_Allgather(const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm c)
-{
-    COUNTED(type_bytes(n, t), PMPI_Allgather(b, n, t, rb, rn, rt, c));
-}
-
-int MPI_Alltoall(const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm c)
+static int ranks(MPI_Comm comm)
 {
     int size = 0;
-    PMPI_Comm_size(c, &size);
-    COUNTED(size * type_bytes(n, t), PMPI_Alltoall(b, n, t, rb, rn, rt, c));
+    PMPI_Comm_size(comm, &size);
+    return size;
 }
+
+COUNTED(Send, (const void *b, int n, type_t t, int to, int tag, comm_t c), (b, n, t, to, tag, c), type_bytes(n, t))
+COUNTED(Isend, (const void *b, int n, type_t t, int to, int tag, comm_t c, MPI_Request *r), (b, n, t, to, tag, c, r), type_bytes(n, t))
+COUNTED(Recv, (void *b, int n, type_t t, int from, int tag, comm_t c, MPI_Status *s), (b, n, t, from, tag, c, s), 0)
+COUNTED(Irecv, (void *b, int n, type_t t, int from, int tag, comm_t c, MPI_Request *r), (b, n, t, from, tag, c, r), 0)
+COUNTED(Sendrecv,
+        (const void *b, int n, type_t t, int to, int tag, void *rb, int rn, type_t rt, int from, int rtag, comm_t c, MPI_Status *s),
+        (b, n, t, to, tag, rb, rn, rt, from, rtag, c, s), type_bytes(n, t))
+COUNTED(Wait, (MPI_Request * r, MPI_Status *s), (r, s), 0)
+COUNTED(Waitall, (int n, MPI_Request *r, MPI_Status *s), (n, r, s), 0)
+COUNTED(Barrier, (comm_t c), (c), 0)
+COUNTED(Bcast, (void *b, int n, type_t t, int root, comm_t c), (b, n, t, root, c), type_bytes(n, t))
+COUNTED(Reduce, (const void *b, void *rb, int n, type_t t, MPI_Op o, int root, comm_t c), (b, rb, n, t, o, root, c), type_bytes(n, t))
+COUNTED(Allreduce, (const void *b, void *rb, int n, type_t t, MPI_Op o, comm_t c), (b, rb, n, t, o, c), type_bytes(n, t))
+COUNTED(Gather, (const void *b, int n, type_t t, void *rb, int rn, type_t rt, int root, comm_t c), (b, n, t, rb, rn, rt, root, c),
+        type_bytes(n, t))
+COUNTED(Scatter, (const void *b, int n, type_t t, void *rb, int rn, type_t rt, int root, comm_t c), (b, n, t, rb, rn, rt, root, c),
+        type_bytes(rn, rt))
+COUNTED(Allgather, (const void *b, int n, type_t t, void *rb, int rn, type_t rt, comm_t c), (b, n, t, rb, rn, rt, c), type_bytes(n, t))
+COUNTED(Alltoall, (const void *b, int n, type_t t, void *rb, int rn, type_t rt, comm_t c), (b, n, t, rb, rn, rt, c),
+        ranks(c) * type_bytes(n, t))
 #endif
