@@ -111,14 +111,18 @@ class Chain:
         if runs:
             sampling = switched(engine, sampling, too_long(sampling, self.measure(argv, runs))) or sampling
         seconds = None if self.measurement is None else self.measurement.seconds
-        with closed_off(), say_what_is_kept(cvt):
-            traced = trace(argv, output=cvt, sampling=sampling, progress=self.progress)
-            why = uncounted(argv, sampling, traced, seconds)
-            if again := switched(engine, sampling, why, " again"):
-                sampling, traced = again, trace(argv, output=cvt, sampling=again, progress=self.progress)
-            why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)
-            if again := switched(engine, sampling, why, " again"):
-                sampling, traced = again, trace(argv, output=cvt, sampling=again, progress=self.progress)
+
+        def traced_by(plan: SamplingPlan) -> Trace:
+            with closed_off(), say_what_is_kept(cvt):
+                return trace(argv, output=cvt, sampling=plan, progress=self.progress)
+
+        traced = traced_by(sampling)
+        why = uncounted(argv, sampling, traced, seconds)
+        if again := switched(engine, sampling, why, " again"):
+            sampling, traced = again, traced_by(again)
+        why = died_of_valgrind(sampling, traced.header) or other_code(sampling, traced.signature)
+        if again := switched(engine, sampling, why, " again"):
+            sampling, traced = again, traced_by(again)
         self.anew = anew.record(traced, more, sampling, self.progress)
         self.trace = traced
         self.signature = traced.signature

@@ -106,6 +106,7 @@ class _PipedInput:
         cls._known = kept = cls()
         source, ended = os.dup(STDIN), os.pipe()
         read, write = os.pipe()
+        os.set_blocking(write, False)
         copier = threading.Thread(target=kept._copy, args=(source, write, ended[0]), daemon=True)
         copier.start()
         try:
@@ -117,18 +118,13 @@ class _PipedInput:
             os.close(ended[0])
 
     def _copy(self, source: int, write: int, ended: int) -> None:
-        """Copy until the input ends or the program does."""
-        poll = select.poll()
-        poll.register(source, select.POLLIN)
-        poll.register(ended, select.POLLIN)
+        """Copy until the input ends or the program does, also where a process that it left behind reads nothing."""
         try:
-            while ended not in (ready := dict(poll.poll())) and source in ready:
-                if not (data := os.read(source, 1 << 16)):
-                    break
+            while _ready(source, select.POLLIN, ended) and (data := os.read(source, 1 << 16)):
                 self._kept.write(data)
                 self._kept.flush()
                 left = memoryview(data)
-                while left:
+                while left and _ready(write, select.POLLOUT, ended):
                     left = left[os.write(write, left) :]
         except BrokenPipeError:
             pass  # the program reads no more
@@ -137,10 +133,18 @@ class _PipedInput:
             os.close(source)
 
 
+def _ready(descriptor: int, event: int, ended: int) -> bool:
+    """Wait until a descriptor can be read or written; return False where what ``ended`` stands for comes first."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    poll.register(ended, select.POLLIN)
+    return ended not in dict(poll.poll())
+
+
 @contextlib.contextmanager
 def input_again() -> Iterator[int]:
     """Give a descriptor of this process's input, the same however often this is called: what is left of a file; of a pipe what
-    the first program that was given it could read. There is nothing to read from a terminal.
+    the first program that was given it could read until the context ended. There is nothing to read from a terminal.
     """
     path = f"/proc/self/fd/{STDIN}"
     try:
@@ -170,8 +174,8 @@ def closed_off() -> Iterator[None]:
     try:
         with input_again() as stdin:
             os.dup2(stdin, 0)
-        os.dup2(null, 1)
-        yield
+            os.dup2(null, 1)
+            yield
     finally:
         for number, copy in kept.items():
             os.dup2(copy, number)

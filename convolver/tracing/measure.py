@@ -100,7 +100,7 @@ class Measurement:
 def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) -> Measurement:
     """Run a command ``runs`` times, more often where the runs differ, and return the times.
 
-    Its outputs are closed off; where stdin is a file each run reads it, otherwise nothing.
+    Its outputs are closed off; each run has the same input (:func:`convolver.tracing.launch.input_again`).
     Raises :class:`UsageError` for a command that does not exist and :class:`TracerError` for one that cannot be started; warns
     with :class:`NoiseWarning` where the runs differ by more than a quiet machine makes them.
     """
@@ -130,21 +130,21 @@ def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
 
 
 def _once(argv: Sequence[str]) -> _Run:
-    before = time.perf_counter()
-    try:
-        with input_again() as stdin:
+    with input_again() as stdin:
+        before = time.perf_counter()
+        try:
             process = subprocess.Popen(
                 argv, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=inherited_environment()
             )
-    except OSError as error:
-        raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
-    try:
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    except BaseException:  # Ctrl-C or another end of this process: the program goes with it
-        process.kill()
-        process.wait()
-        raise
-    wall = time.perf_counter() - before
+        except OSError as error:
+            raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
+        try:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        except BaseException:  # Ctrl-C or another end of this process: the program goes with it
+            process.kill()
+            process.wait()
+            raise
+        wall = time.perf_counter() - before
     queued = _queued(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -673,6 +673,20 @@ def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path) -> 
     assert "Note: " not in _said("trace", "--engine", "native", *hashing)
 
 
+def test_a_program_that_is_traced_again_reads_its_input_again(tmp_path: Path) -> None:
+    if "sha_ni" not in Path("/proc/cpuinfo").read_text() or shutil.which("openssl") is None:
+        pytest.skip("this processor has no SHA instructions, or openssl is not installed")
+    (tmp_path / "zeros").write_bytes(bytes(8_000_000))
+    words = ["predict", "-b", "cloud-epyc-milan", "--measure", "0", "-o", tmp_path / "out", "--", "openssl", "dgst", "-sha256"]
+    with (tmp_path / "zeros").open() as zeros:
+        done = subprocess.run(
+            [sys.executable, "-m", "convolver", *words], stdin=zeros, capture_output=True, text=True, check=True
+        )
+    assert "Tracing again with the native engine" in done.stderr
+    found = Trace.load(tmp_path / "out" / "openssl.cvt").signature.totals["instructions"]
+    assert found > 20_000_000  # 33 M; without its input 11 M
+
+
 LIBRARY = """
 long work(long n)
 {

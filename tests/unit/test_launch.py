@@ -68,6 +68,35 @@ def test_each_run_reads_what_came_through_a_pipe():
     assert done.stdout == "one\none\ntwo\n\none\ntwo\n\n"
 
 
+MEASURED = """
+from pathlib import Path
+import sys
+from convolver.tracing.launch import closed_off
+from convolver.tracing.measure import measure
+import subprocess
+if sys.argv[1] == "traced":
+    with closed_off():
+        subprocess.run(["sh", "-c", "cat > traced"])
+measure(["sh", "-c", "cat > measured.$$"], runs=2)
+with closed_off():
+    subprocess.run(["sh", "-c", "cat > again"])
+"""
+
+
+@pytest.mark.parametrize("first", ["traced", "measured"])
+def test_every_run_has_all_of_a_pipe_larger_than_its_buffer(tmp_path, first):
+    text = "".join(f"{number}\n" for number in range(100_000))
+    subprocess.run([sys.executable, "-c", MEASURED, first], input=text, cwd=tmp_path, text=True, timeout=60, check=True)
+    found = sorted(tmp_path.iterdir())
+    assert {path.name.split(".")[0] for path in found} == {"again", "measured", *([first] if first == "traced" else [])}
+    assert all(path.read_text() == text for path in found)
+
+
+def test_a_process_left_behind_that_reads_nothing_keeps_nobody_waiting():
+    code = PIPED.replace('(["head", "-c", "3"], ["cat"], ["cat"])', '(["sh", "-c", "sleep 9 <&0 >/dev/null 2>&1 &"],)')
+    subprocess.run([sys.executable, "-c", code], input="x" * 1_000_000, text=True, timeout=8, capture_output=True, check=True)
+
+
 def test_a_pipe_that_never_ends_keeps_nobody_waiting():
     ours, other = os.pipe()
     code = PIPED.replace('(["head", "-c", "3"], ["cat"], ["cat"])', '(["true"], ["true"])')
