@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from convolver.plotting import campaign_parity, style  # noqa: E402
+from convolver.plotting import parity, style  # noqa: E402
 from tools.result_tables import load  # noqa: E402
 
 PICTURE = ROOT / "docs" / "pictures" / "validation.svg"
@@ -30,7 +30,7 @@ def rows() -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write the picture."""
-    style.picture(PICTURE, lambda look: campaign_parity.draw(rows(), look))
+    style.picture(PICTURE, lambda look: parity.draw_campaign(rows(), look))
 
 
 if __name__ == "__main__":

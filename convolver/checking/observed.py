@@ -1,7 +1,8 @@
-"""One program as a check sees it: predicted seconds by function on the pinned machine with their standard errors, and counts."""
+"""One program as a check sees it: predicted seconds by function on the pinned machine, and counts; the baseline keeps them."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from convolver import __version__
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
-from convolver.errors import PredictionError, TracerError
+from convolver.errors import FormatError, PredictionError, ProvenanceError, TracerError
+from convolver.foreign_text import decode_json
 from convolver.machine.profile import MachineProfile
+from convolver.outputs import save_text
 from convolver.progress import SILENT, Progress
 from convolver.tracing.launch import closed_off
 from convolver.tracing.sampling import BUDGET_BYTES, SamplingPlan
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from convolver.convolution.block_times import BlockTimes
     from convolver.signature.signature import Signature
     from convolver.tracing.reader import Trace
+
 
 DENSE = SamplingPlan(interval=100_000, sample=30_000, budget=BUDGET_BYTES)
 """What is recorded: programs that CI runs are short, and bursts that are rare miss parts of them by chance."""
@@ -143,3 +148,50 @@ def observe(
             advice = f"{why}; check with --engine native" if why else "check a run that succeeds"
             raise TracerError(f"'{argv[0]}' ended with status {status}, so its time means nothing; {advice}.")
         return Observed.of_trace(recorded, machine, progress)
+
+
+_AGAIN = "`convolver check --update -- COMMAND` makes the baseline anew"
+
+
+class CheckBaseline:
+    """Programs by name, and what their times rest on: the machine's id and the version of Convolver.
+
+    The file is meant for version control: it has a line a number, and no id that a merge would break.
+    """
+
+    def __init__(self, machine: MachineProfile, programs: dict[str, Observed] | None = None) -> None:
+        self.machine = machine
+        self.programs = programs or {}
+
+    @classmethod
+    def load(cls, path: Path, machine: MachineProfile, *, anew: bool = False) -> CheckBaseline:
+        """Read a baseline, an empty one where there is no file or, with ``anew``, one for something else.
+
+        Raises :class:`FormatError` for something else, :class:`ProvenanceError` for another machine or version of Convolver.
+        """
+        if not path.exists():
+            return cls(machine)
+        try:
+            document = decode_json(path.read_bytes(), str(path))
+            made = {name: document[name] for name in ("machine", "machine_id", "convolver")}
+            programs = {name: Observed.read(one) for name, one in document["programs"].items()}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, FormatError) as error:
+            raise FormatError(f"{path} is no baseline ({error}); {_AGAIN}.") from error
+        current = (made["machine_id"], made["convolver"]) == (machine.id, __version__)
+        if anew:
+            return cls(machine, programs if current else {})
+        if made["machine_id"] != machine.id:
+            raise ProvenanceError(f"{path} is for another machine or profile ('{made['machine']}'); {_AGAIN}.")
+        if made["convolver"] != __version__:
+            raise ProvenanceError(f"{path} was made by Convolver {made['convolver']}, this is {__version__}; {_AGAIN}.")
+        return cls(machine, programs)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as a JSON-able document."""
+        programs = {name: self.programs[name].document() for name in sorted(self.programs)}
+        return {"machine": self.machine.name, "machine_id": self.machine.id, "convolver": __version__, "programs": programs}
+
+    def save(self, path: Path) -> None:
+        """Write the file; raises :class:`FormatError` when that fails."""
+        text = json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n"
+        save_text(path, text)

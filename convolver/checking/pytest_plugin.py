@@ -68,10 +68,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 def _check(item: pytest.Function) -> Checked:
-    from convolver.checking.check_baseline import CheckBaseline
     from convolver.checking.comparison import compare
     from convolver.checking.limits import Limits
-    from convolver.checking.observed import observe
+    from convolver.checking.observed import CheckBaseline, observe
 
     file = item.config.getoption("--convolver-limits")
     update = item.config.getoption("--convolver-update")

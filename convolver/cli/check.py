@@ -40,11 +40,9 @@ def verb(
       convolver check --update -- ./cg 60
       convolver check --limits limits.toml --markdown comment.md -- ./cg 60
     """
-    from convolver.checking.check_baseline import CheckBaseline
-    from convolver.checking.comparison import compare
+    from convolver.checking.comparison import compare, junit, markdown
     from convolver.checking.limits import Limits
-    from convolver.checking.observed import DENSE, Observed, observe, together
-    from convolver.checking.reports import junit, markdown
+    from convolver.checking.observed import DENSE, CheckBaseline, Observed, observe, together
     from convolver.outputs import save_text
     from convolver.reporting.console import terminal_progress
 

@@ -225,7 +225,7 @@ def calibrate_command(
     """
     from convolver.calibration.calibrate import alike, calibrate
     from convolver.machine.catalog import find_machine
-    from convolver.reporting.calibration_report import calibration_document, print_calibration
+    from convolver.reporting.machine_tables import calibration_document, print_calibration
 
     profile = find_machine(machine)
     path = new_file(output or Path(f"{profile.name}.machine.json"), force)

@@ -14,7 +14,7 @@ from convolver.units import format_count
 
 
 def _grouped(traces: list[Path], output: Path, force: bool, json: bool) -> None:
-    from convolver.tracing.ranks import group_ranks
+    from convolver.tracing.merge_traces import group_ranks
 
     if not output.name.endswith(".sig.parquet"):
         raise UsageError(f"Ranks are grouped in a signature; name it like {output.name.removesuffix('.cvt')}.sig.parquet.")

@@ -297,9 +297,9 @@ def speedup_command(
     if not printed(json, csv, lambda: {"points": rows, "threshold": threshold, "advice": text}, lambda: rows):
         _show_speedup(points, scalable.counts, text)
     if path is not None:
-        from convolver.plotting.speedup import draw
+        from convolver.plotting.elapsed_curves import draw_speedup
 
-        style.picture(path, lambda look: draw(points, max(scalable.counts), threshold, text, look), dark=dark)
+        style.picture(path, lambda look: draw_speedup(points, max(scalable.counts), threshold, text, look), dark=dark)
         wrote(path)
 
 

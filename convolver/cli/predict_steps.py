@@ -356,7 +356,7 @@ class Chain:
             side["elapsed"] = beside_measured(side["elapsed"], wall, cpus)
 
     def _threads_over_time(self, threads: ThreadReplay, machine: MachineProfile, times: BlockTimes) -> Timeline:
-        from convolver.mpi.thread_timeline import thread_timeline
+        from convolver.mpi.timeline import thread_timeline
 
         inputs = {"signature": self.signature.id, "machine": machine.id}
         return thread_timeline(

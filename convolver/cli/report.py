@@ -141,7 +141,7 @@ def _print_over_cores(bundle: Bundle) -> None:
 
 
 def _print_objects(bundle: Bundle, top: int) -> None:
-    from convolver.reporting.object_tables import hits_table, objects_table
+    from convolver.reporting.cache_details import hits_table, objects_table
     from convolver.signature.data_objects import HOW_TO
 
     console = out()

@@ -185,7 +185,7 @@ def verb(
 
 
 def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bool) -> None:
-    from convolver.reporting.object_tables import hits_table
+    from convolver.reporting.cache_details import hits_table
 
     if not printed(json, csv, lambda: objects.by_object().to_dicts()):
         print_about(signature, objects.machines)

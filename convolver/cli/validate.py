@@ -54,8 +54,8 @@ def verb(
     """
     from convolver.tracing.native_engine import checked_engine
     from convolver.validating.campaign import Campaign
-    from convolver.validating.results import print_result, write_result
     from convolver.validating.run_campaign import Stop, export_machine, validate
+    from convolver.validating.validation import print_result, write_result
 
     chosen = Campaign.load(campaign).only(only or [])
     chosen = chosen.quick() if quick else chosen

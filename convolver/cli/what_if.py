@@ -37,7 +37,7 @@ def verb(
     from convolver.convolution.machine_changes import rows, what_if
     from convolver.machine.catalog import find_machine
     from convolver.plotting.labels import machine_label
-    from convolver.reporting.what_if_table import chart, conclusion
+    from convolver.reporting.choice_chart import what_if_chart, what_if_conclusion
 
     if plot is not None:
         new_file(style.check_format(plot), force)
@@ -46,11 +46,11 @@ def verb(
     found = what_if(program, machine, hits=hits, cores=cores, pinning=pinning(pin), progress=terminal_progress())
     name = machine_label(machine.name, machine.projected)
     if plot is not None:
-        from convolver.plotting.what_if_picture import draw
+        from convolver.plotting.choice_picture import draw_what_if
 
-        style.picture(plot, lambda look: draw(found, name, look), dark=dark)
+        style.picture(plot, lambda look: draw_what_if(found, name, look), dark=dark)
         wrote(plot)
     if not printed(as_json, as_csv, lambda: rows(found), lambda: rows(found)):
         console = out()
-        console.print(chart(found, name))
-        console.print(conclusion(found))
+        console.print(what_if_chart(found, name))
+        console.print(what_if_conclusion(found))

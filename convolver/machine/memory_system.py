@@ -9,8 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from convolver.errors import HierarchyError
-from convolver.machine.hierarchy import Level, check_levels, check_semantics, is_plain, parse_levels
-from convolver.machine.tlb import TlbLevel, check_tlb, levels_for
+from convolver.machine.hierarchy import (
+    Level,
+    TlbLevel,
+    check_levels,
+    check_semantics,
+    check_tlb,
+    is_plain,
+    levels_for,
+    parse_levels,
+)
 from convolver.schema import document_id
 
 PAGE_BYTES = 4096

@@ -14,12 +14,11 @@ from convolver.artifact_kinds import KINDS
 from convolver.errors import PredictionError, SchemaError, UsageError
 from convolver.machine.calibration import Calibration
 from convolver.machine.core_figures import CoreFigure, MixedKind
-from convolver.machine.hierarchy import Level
+from convolver.machine.hierarchy import Level, TlbLevel
 from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
 from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, make_system, parse_system
 from convolver.machine.page_frames import in_frames
-from convolver.machine.tlb import TlbLevel
 from convolver.schema import document_id, load_document, save_document
 
 __all__ = ["MEMORY", "Curve", "DetectedLevel", "MachineProfile", "Point", "Rate", "Throughput"]

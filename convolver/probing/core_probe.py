@@ -3,13 +3,18 @@
 The probe times pieces of code over a chain of multiplications beside them, so that the numbers are cycles whatever the clock
 does. A buffer's size shows in two independent loads that miss every cache: they overlap as long as the core holds both and the
 instructions between them (the method of Henry Wong, "Measuring reorder buffer capacity", 2013).
+
+Loads renamed to the stores that they read from: in a loop of so many pairs of a store and a load of it, whose addresses are in
+two registers, a pair takes a cycle or less while the core foresees each load's store, and all that forwarding takes once there
+are more loads than it can keep. Pairs whose address is named by one register, which stays as it is, may be known by that name, as
+may those of push and pop, however many there are.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from statistics import median
 from typing import Protocol
@@ -17,13 +22,33 @@ from typing import Protocol
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import REGISTER_FILES
-from convolver.probing.decoded_lines import LINES, line_figures
-from convolver.probing.fetch_groups import LOOPS, fetch_figures
-from convolver.probing.forward_pairs import PAIRS, pair_figures
-from convolver.probing.front import front_figures
-from convolver.probing.loop_buffer import loop_figures
+from convolver.probing.front import FILLING, LOOPS, fetch_figures, front_figures, line_figures, loop_figures
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
+
+PAIRS = "pairs."
+"""What the samples of pairs are called: a number of pairs whose load names another register, or one of these."""
+STACK, NAMED = "stack", "named"
+RENAMED = 2.0
+"""Cycles of a pair below which the load was renamed."""
+
+
+def pair_figures(pairs: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
+    """Return ``forward.pairs``, the most loads that are foreseen, ``forward.named`` (1: push and pop are known by name, 2: any
+    register) and ``forward.late``, the cycles of a pair that is not foreseen, from sorted samples; nothing where none is."""
+    cycles = {name: samples[len(samples) // 4] for name, samples in pairs.items() if samples}
+    counts = sorted(int(name) for name in cycles if name.isdigit())
+    late = [count for count in counts if cycles[str(count)] >= RENAMED]
+    foreseen = [count for count in counts if count < min(late, default=counts[-1] + 1)] if counts else []
+    if not foreseen or not late:
+        return []
+    exact = [("forward.pairs", foreseen[-1])]
+    if cycles.get(STACK, RENAMED) < RENAMED:
+        exact.append(("forward.named", 2 if cycles.get(NAMED, RENAMED) < RENAMED else 1))
+    found = [CoreFigure.exact(name, value) for name, value in exact]
+    late_pairs = CoreFigure.of_samples("forward.late", pairs[str(counts[-1])])
+    return found if late_pairs is None else [*found, late_pairs]
+
 
 WINDOWS = {
     **{"window.reorder_buffer": 5, "window.scheduler": 1, "window.load_buffer": 1, "window.store_buffer": 1},
@@ -159,7 +184,7 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
     found: list[CoreFigure | None] = []
-    parts: dict[str, dict[str, list[float]]] = {family: {} for family in (LINES, PAIRS, LOOPS)}
+    parts: dict[str, dict[str, list[float]]] = {family: {} for family in (FILLING, PAIRS, LOOPS)}
     process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
         family = next((one for one in parts if answer[0].startswith(one)), None)
@@ -168,7 +193,7 @@ def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
         else:
             found.append(CoreFigure.of_samples(*answer))
     found += [*pair_figures(parts[PAIRS]), *fetch_figures(parts[LOOPS])]
-    found += line_figures({int(count): samples for count, samples in parts[LINES].items()})
+    found += line_figures({int(count): samples for count, samples in parts[FILLING].items()})
     if answer is not None:
         found += front_figures(process.cycles, capacity)  # before what takes long: a shared core may leave no time for both
         found += [_window(process, name, step) for name, step in WINDOWS.items()]

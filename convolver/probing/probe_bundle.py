@@ -23,10 +23,24 @@ from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
 from convolver.outputs import save_bytes
 from convolver.probing.core_probe import BYTES, MOST, WINDOWS, core_figures
-from convolver.probing.front import CROWDED, FEW, JUMPS, LINE_STEP, LINES, MANY, MANY_LINES, STEP
+from convolver.probing.front import (
+    CROWDED,
+    FEW,
+    JUMPS,
+    LINE_STEP,
+    LINES,
+    LONG,
+    LOOKS,
+    MANY,
+    MANY_LINES,
+    MOST_SLOTS,
+    PASSES,
+    SHORT,
+    STEADY,
+    STEP,
+)
 from convolver.probing.interference import beside, loaded_plan
 from convolver.probing.kernel import kernel_costs
-from convolver.probing.loop_buffer import LONG, LOOKS, MOST_SLOTS, PASSES, SHORT, STEADY
 from convolver.probing.machine_probe import WITHOUT_HUGE, Around, Measured, near_bytes, page_bytes_of, profile_of
 from convolver.probing.moments import quietest_figures
 from convolver.probing.plan import Plan, full_plan, quick_plan

@@ -1,11 +1,12 @@
-"""A ranking of machines as a chart of dots and intervals on a terminal."""
+"""A ranking of machines, and what would help on one, as charts on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from convolver.convolution.choice import BEST, RankedMachine
-from convolver.convolution.verdict import CANNOT_TELL, seconds_from_to
+from convolver.convolution.machine_changes import WhatIf
+from convolver.convolution.verdict import CANNOT_TELL, FASTER, seconds_from_to
 from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import Table, grid
 from convolver.units import format_seconds
@@ -66,3 +67,37 @@ def conclusion(choices: Sequence[RankedMachine]) -> str:
     if cheapest is not None:
         text += f". Cheapest a run: {cheapest.machine}"
     return text + "."
+
+
+BAR_WIDTH = 30
+LEAST = 0.02
+"""Share of the time that a change must save to be worth a sentence."""
+
+
+def what_if_chart(found: Sequence[WhatIf], machine: str) -> Table:
+    """Return the changes as bars of time, those grayed whose errors cannot tell them from the machine as it is."""
+    threads = any(one.processor_seconds is not None for one in found)
+    heads = ["elapsed" if threads else "time", "90 % interval", *(["CPU time"] if threads else []), "saves", "is"]
+    table = grid([f"{machine} with"], heads, "What would help")
+    table.add_column("", no_wrap=True)
+    most = max(one.seconds for one in found if one.seconds is not None)
+    for one in found:
+        if one.seconds is None or one.ratio is None:
+            table.add_row(one.change, "-", "-", "-", "needs the trace", "", style="dim")
+            continue
+        bar = "█" * max(1, round(BAR_WIDTH * one.seconds / most)) if most else ""
+        saved = f"{100 * (1 - 1 / one.ratio):z.1f} %" if one.verdict else "-"
+        style = "dim" if one.verdict == CANNOT_TELL else None
+        cells = [format_seconds(one.seconds), seconds_from_to(one.interval)]
+        cells += [] if one.processor_seconds is None else [format_seconds(one.processor_seconds)]
+        table.add_row(one.change, *cells, saved, one.verdict or "-", bar, style=style)
+    return table
+
+
+def what_if_conclusion(found: Sequence[WhatIf]) -> str:
+    """Return one sentence: the change that saves most."""
+    known = [one for one in found if one.ratio is not None and one.verdict is not None]
+    if not known or (best := max(known, key=lambda one: one.ratio or 0.0)).ratio is None or best.ratio < 1 / (1 - LEAST):
+        return f"None of these changes saves {100 * LEAST:.0f} % of the time."
+    sure = "" if best.verdict == FASTER else ", though the errors of the prediction cannot tell"
+    return f"{best.change[0].upper()}{best.change[1:]} helps most: it saves {100 * (1 - 1 / best.ratio):.0f} % of the time{sure}."

@@ -10,6 +10,28 @@ from convolver.heavy import pl
 from convolver.schema import TableArtifact, load_table, table_header
 from convolver.signature.block_columns import IDENTITY, TOTALS, conform
 
+SHOWN = 10
+
+
+def hottest_loops(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return function, line, depth, blocks, turns, instructions and memory accesses of the hottest loops.
+
+    Blocks count for their innermost loop; ``turns`` is how often its head was executed. Empty for a table without loops.
+    """
+    if "loop_head" not in table.columns:
+        return []
+    heads = table.select(pl.col("block").alias("loop_head"), "function", "line", pl.col("executions").alias("turns"))
+    sums = (
+        table.filter(pl.col("loop_head").is_not_null() & (pl.col("instructions") > 0))
+        .group_by("loop_head")
+        .agg(pl.col("loop_depth").min().alias("depth"), pl.len().alias("blocks"), pl.col("instructions", "memops").sum())
+        .sort("instructions", "loop_head", descending=[True, False])
+        .head(SHOWN)
+    )
+    columns = ["function", "line", "depth", "blocks", "turns", "instructions", "memops"]
+    return sums.join(heads, on="loop_head", how="left", maintain_order="left").select(columns).to_dicts()
+
+
 SCHEMA = "convolver.signature"
 DEFAULTS: dict[str, Any] = {
     "command": None,
@@ -73,7 +95,6 @@ class Signature(TableArtifact):
     def summary(self) -> dict[str, Any]:
         """Return id, inputs, totals, command and sampled share as a JSON-able document."""
         from convolver.signature.features import path_shares, sampled_share
-        from convolver.signature.hottest_loops import hottest_loops
 
         return {
             **{name: self.header[name] for name in ("schema", "version", "id", "inputs", "totals")},

@@ -13,9 +13,8 @@ from convolver._native.detailed_engine import (
     DetailedSimulator,
 )
 from convolver._native.simulator import Counts
-from convolver.machine.hierarchy import INCLUSIONS, INDICES, POLICIES, PREFETCHERS, SEMANTICS, Level, Prefetcher
+from convolver.machine.hierarchy import INCLUSIONS, INDICES, POLICIES, PREFETCHERS, SEMANTICS, Level, Prefetcher, TlbLevel
 from convolver.machine.memory_system import MemorySystem
-from convolver.machine.tlb import TlbLevel
 from convolver.simulation.hit_rates import MORE_COUNTS
 
 CAUSES = ("compulsory", "capacity", "conflict")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from convolver.artifacts import load
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.heavy import pl
 from convolver.progress import SILENT, Progress, step
-from convolver.simulation.arrays import References, check_references
 from convolver.simulation.detailed import Details
 from convolver.simulation.group import LINE_BYTES, BlockSums, Group
 from convolver.simulation.hit_rate_table import SimulatedRuns
@@ -26,6 +25,48 @@ from convolver.simulation.level_samples import ALL, BURSTS, Fed, RecordedTrace, 
 from convolver.simulation.object_hits import ObjectHits
 from convolver.simulation.parallel import ParallelSimulator
 from convolver.simulation.targets import MachineLike, Target, targets
+
+
+class References(NamedTuple):
+    """A stream of references as contiguous arrays of one length."""
+
+    addresses: NDArray[np.uint64]
+    sizes: NDArray[np.uint16] | None
+    writes: NDArray[np.bool_] | None
+    blocks: NDArray[np.uint32] | None
+
+
+def _check(name: str, array: Any, dtypes: tuple[str, ...], length: int | None) -> NDArray[Any]:
+    wanted = " or ".join(dtypes)
+    if not isinstance(array, np.ndarray):
+        raise SimulationError(f"{name} is {type(array).__name__}; give a numpy array of {wanted}.")
+    if array.dtype not in [np.dtype(dtype) for dtype in dtypes]:
+        raise SimulationError(f"{name} has the type {array.dtype}; convert it to {wanted} first.")
+    if array.ndim != 1 or (length is not None and len(array) != length):
+        shape = "a one-dimensional array" if length is None else f"{length} elements, one per address"
+        raise SimulationError(f"{name} has the shape {array.shape}; {shape} is needed.")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise SimulationError(f"{name} is a strided or unaligned view; pass numpy.ascontiguousarray of it.")
+    return array
+
+
+def check_references(addresses: Any, sizes: Any = None, writes: Any = None, blocks: Any = None) -> References:
+    """Return the arrays unchanged; only 8-bit sizes are widened.
+
+    Raises :class:`SimulationError` for a wrong type, length or layout, and for a size of 0.
+    """
+    addresses = _check("addresses", addresses, ("uint64",), None)
+    n = len(addresses)
+    if sizes is not None:
+        sizes = _check("sizes", sizes, ("uint8", "uint16"), n).astype(np.uint16, copy=False)
+        if n and not sizes.min():
+            raise SimulationError(f"sizes has a 0 at position {int(sizes.argmin())}; a reference touches at least one byte.")
+    if writes is not None:
+        writes = _check("writes", writes, ("bool",), n)
+    if blocks is not None:
+        blocks = _check("blocks", blocks, ("uint32",), n)
+    return References(addresses, sizes, writes, blocks)
+
 
 DENSE_BLOCKS = 1 << 22
 """Block numbers below this index the counters directly."""

@@ -19,9 +19,9 @@ from convolver.tracing.blocks import Blocks
 from convolver.tracing.definitions import STORE, Definitions
 from convolver.tracing.found_objects import FoundObjects
 from convolver.tracing.loops import NOT_IN_A_LOOP, find_loops
-from convolver.tracing.names import BlockNames
 from convolver.tracing.path_features import PathFeatures, path_columns
 from convolver.tracing.site_features import LINE_BYTES, distinct_lines, site_features, site_patterns
+from convolver.tracing.symbols import BlockNames
 
 
 def _fold(values: NDArray[np.uint64], blocks: Blocks) -> NDArray[np.uint64]:

@@ -1,9 +1,10 @@
-"""The rows of a campaign's jobs: each is traced, simulated and predicted by itself, in this process or in several."""
+"""The rows of a campaign's jobs, each traced, simulated and predicted, here or in other processes; CPU ratios of machines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import numpy as np
 from convolver.analyzing.analyze import analyze
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.program_analysis import Analysis
+from convolver.convolution.block_times import BlockTimes
+from convolver.convolution.choice import compared
 from convolver.convolution.convolve import common_method
 from convolver.convolution.elapsed_replay import ThreadReplay, times_on
 from convolver.errors import ConvolverError
@@ -23,11 +26,44 @@ from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
-from convolver.validating.machine_pairs import pair_rows, whole_machines
 from convolver.validating.measuring import CampaignRuns
 from convolver.validating.pages import with_its_pages
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation_rows import measured_fields, paired_ratios, row, timed_by, waited_seconds
+
+
+def whole_machines(campaign: Campaign) -> list[Condition]:
+    """Return the conditions that are machines and no state of one: the base, and those measured elsewhere."""
+    return [one for one in campaign.condition if one.profile or one.name == campaign.base_name]
+
+
+def pair_rows(
+    job: Job,
+    mode: Mode,
+    method: str,
+    machines: Sequence[Condition],
+    times: Mapping[str, BlockTimes],
+    measured: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return one row for each ordered pair of these machines with times and a measurement of the job.
+
+    ``predicted`` and ``measured`` are seconds on ``base`` over seconds on ``target``; ``low`` and ``high`` the ends of the 90 %
+    interval, None where the times have none.
+    """
+    names = [one.name for one in machines if one.name in times and one.name in measured]
+    rows = []
+    for base, target in permutations(names, 2):
+        first, second = times[base], times[target]
+        if first.ratio_to(second) is None:
+            continue
+        predicted, ends = compared(first, second)
+        known = measured[base]["measured_seconds"] / measured[target]["measured_seconds"]
+        low, high = ends or (None, None)
+        row: dict[str, Any] = {"program": job.program, "input": job.input, "origin": job.origin, "mode": mode, "method": method}
+        row |= {"base": base, "target": target, "predicted": predicted, "low": low, "high": high, "measured": known}
+        rows.append({**row, "error": predicted / known - 1})
+    return rows
+
 
 METHODS: dict[str, dict[str, Any]] = {"model": {}, "paper": {"method": "paper"}}
 """The ways to predict that are compared, and what :func:`times_on` is asked for each."""

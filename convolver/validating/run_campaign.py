@@ -1,9 +1,16 @@
-"""The whole campaign: prepare, probe, run natively, trace, predict, compare."""
+"""The whole campaign: prepare, probe, run natively, trace, predict, compare; or measure and write files for another campaign."""
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
+import os
 import platform
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,22 +18,128 @@ from statistics import median
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from convolver import __version__
-from convolver.errors import PredictionError, UsageError
-from convolver.machine.profile import MachineProfile
+from convolver.errors import ConvolverError, PredictionError, ToolError, UsageError
+from convolver.machine.maps import Curve
+from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.outputs import save_text
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
 from convolver.progress import SILENT, Progress, step
-from convolver.validating.bundling import write_bundle
-from convolver.validating.campaign import Campaign, Job
+from convolver.validating.campaign import Campaign, Condition, Job, Program, fill
 from convolver.validating.campaign_machines import measured_elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, CampaignRuns, measure_all
 from convolver.validating.predicting import JobRows, Predictor, job_modes, predict_all
-from convolver.validating.preparing import prepare
 from convolver.validating.tracing import trace_job
 from convolver.validating.validation import Validation
+from convolver.validating.validation_rows import taken, timed_by
 from convolver.validating.visits import Visits
+
+QUIET = 0.2
+"""Share of the runs that are taken as quiet: the slowest of them gives a program's time."""
+
+
+def write_bundle(
+    name: str, profile: MachineProfile, jobs: Sequence[Job], runs: CampaignRuns, condition: Condition, folder: Path
+) -> list[Path]:
+    """Write ``NAME.machine.json``, without single samples, and ``times-NAME.csv`` (program, input, seconds of processor time);
+    returns both paths.
+
+    The times are those that a fifth of the runs that count stay below: they stand for the machine, not for a moment of it, and
+    what other VMs do only adds time.
+
+    Raises :class:`PredictionError` when no program ended well.
+    """
+    rows = []
+    for job in jobs:
+        seconds = [taken(run, timed_by(condition, threads=job.threads)) for run in runs.counting(job, condition)]
+        if seconds:
+            rows.append((job.program, job.input, f"{np.quantile(seconds, QUIET):.4g}"))
+    if not rows:
+        raise PredictionError("No program of the campaign ended well here, so there are no times to export.")
+    machine, times = folder / f"{name}{SUFFIX}", folder / f"times-{name}.csv"
+    _without_samples(msgspec.structs.replace(profile, name=name)).save(machine)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("program", "input", "seconds"), *rows])
+    save_text(times, text.getvalue())
+    return [machine, times]
+
+
+def _without_samples(profile: MachineProfile) -> MachineProfile:
+    """Return the profile without its single samples and the host's name: a fifth of its size, and all that predictions use."""
+
+    def short(curve: Curve) -> Curve:
+        return msgspec.structs.replace(
+            curve, points=tuple(msgspec.structs.replace(one, samples_seconds=()) for one in curve.points)
+        )
+
+    return msgspec.structs.replace(
+        profile,
+        provenance={key: value for key, value in profile.provenance.items() if key != "host"},
+        maps=tuple(map(short, profile.maps)),
+        huge_maps=tuple(map(short, profile.huge_maps)),
+        floating_point=tuple(msgspec.structs.replace(one, samples_seconds=()) for one in profile.floating_point),
+    )
+
+
+def prepare(campaign: Campaign, here: Path, folder: Path) -> tuple[list[Job], dict[str, str]]:
+    """Run the campaign's preparations in ``folder``; returns what can run, and why the rest was left out, by program.
+
+    Raises :class:`ToolError` when a preparation fails: all that follows would measure something else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for words in campaign.prepare:
+        command = [fill(word, {"{here}": str(here), "{python}": sys.executable}) for word in words]
+        _run(command, folder, f"The preparation '{shlex.join(words)}'")
+    left_out = {}
+    for program in campaign.program:
+        reason = _build(program, here, folder) if program.source else None
+        if reason:
+            left_out[program.name] = reason
+    jobs = []
+    for job in campaign.jobs(here, folder):
+        Path(job.folder).mkdir(parents=True, exist_ok=True)
+        if job.program not in left_out and (reason := _missing(job)):
+            left_out[job.program] = reason
+        if job.program not in left_out:
+            jobs.append(job)
+    return jobs, left_out
+
+
+def _run(command: Sequence[str], folder: Path, what: str) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ToolError(f"{what} cannot be started: {error.strerror}.") from error
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise ToolError(f"{what} failed with status {done.returncode}; it said: {said}")
+
+
+def _build(program: Program, here: Path, folder: Path) -> str | None:
+    """Compile a program where its source is newer; returns why it could not be."""
+    source, target = here / program.source, folder / program.name
+    if not source.is_file():
+        return f"its source {source} does not exist"
+    if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
+        return None
+    try:
+        _run(["cc", "-g", *program.flags, "-o", str(target), str(source), "-lm"], folder, f"The compilation of {source.name}")
+    except ConvolverError as error:
+        return str(error)
+    return None
+
+
+def _missing(job: Job) -> str | None:
+    name = job.command[0]
+    found = (Path(job.folder) / name).exists() if "/" in name else shutil.which(name)
+    if found:
+        cpus = len(os.sched_getaffinity(0))
+        return f"it has {job.threads} threads, and this machine {cpus} CPUs" if job.threads > cpus else None
+    return f"'{name}' is not installed" + (f" (apt-get install {job.package})" if job.package else "")
+
 
 Stop = Literal["measured", "traced"]
 """Where a campaign can end before it has a result."""
@@ -117,7 +230,7 @@ def export_machine(
     campaign: Campaign, here: str | Path, folder: str | Path, name: str, *, patience: float = 0.0, progress: Progress = SILENT
 ) -> tuple[list[Path], dict[str, str]]:
     """Measure this machine under the campaign's base condition alone and write it as a bundle for another machine's campaign
-    (:func:`convolver.validating.bundling.write_bundle`); what an interrupted campaign left in ``folder`` is used again.
+    (:func:`convolver.validating.run_campaign.write_bundle`); what an interrupted campaign left in ``folder`` is used again.
 
     Returns the files, and why programs were left out, by program.
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from convolver.validating.statistics import errors, summarize
-from convolver.validating.validation import Validation
+from convolver.validating.validation import Validation, errors, summarize
 
 HALVES = ("half looked at", "half held out")
 """The programs are divided by a hash of their names, so before anything is known of them. Who improves the model by what is seen

@@ -32,9 +32,8 @@ from convolver.machine.catalog import as_machine
 from convolver.probing.kernel import kernel_costs
 from convolver.probing.load import QUIET_SHARE, Usage, others_share
 from convolver.probing.runner import tell
-from convolver.validating.measuring import CampaignRuns
+from convolver.validating.measuring import CampaignRuns, chosen_runs, undisturbed
 from convolver.validating.running import NativeRun
-from convolver.validating.runs_that_count import chosen_runs, undisturbed
 from convolver.validating.sharing import is_shared, watched, witness_cycles
 
 KERNELS = [

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from convolver.analyzing.analyze import analyze
+from convolver.analyzing.core_cycles import far_levels
 from convolver.analyzing.falls import RANDOM, Falls
-from convolver.analyzing.waiting import far_levels
 from convolver.machine.catalog import find_machine
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from convolver.tracing import known_objects, lines
-from convolver.tracing.known_objects import known_object
+from convolver.tracing import lines, symbols
+from convolver.tracing.symbols import known_object
 from tests.integration.tool_runs import requires_tool
 
 pytestmark = requires_tool
@@ -21,7 +21,7 @@ def looked_up(monkeypatch):
             asked.append(addresses.tolist())
             return super().find(addresses)
 
-    monkeypatch.setattr(known_objects, "LineTable", Counting)
+    monkeypatch.setattr(symbols, "LineTable", Counting)
     return asked
 
 

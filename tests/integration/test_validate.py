@@ -20,11 +20,11 @@ from convolver.machine.profile import MachineProfile
 from convolver.probing import runner
 from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
-from convolver.validating import measuring, run_campaign, running, runs_that_count, sharing, visits
+from convolver.validating import measuring, run_campaign, running, sharing, visits
 from convolver.validating.campaign import Campaign, Condition
 from convolver.validating.campaign_machines import measured_elsewhere
 from convolver.validating.measuring import CampaignRuns, measure_all
-from convolver.validating.preparing import prepare
+from convolver.validating.run_campaign import prepare
 from convolver.validating.running import background_load, control_group, cpus_of, page_environment, run_once
 
 SPIN = """
@@ -116,7 +116,7 @@ def test_a_disturbed_run_is_made_again_at_once(folder, monkeypatch):
     seen = iter([0.27] + [0.4] * 2 + [0.27] * 100)
     monkeypatch.setattr(measuring, "wait_until_alone", lambda cpu, alone: 0.27)
     monkeypatch.setattr(measuring, "watched", lambda cpu: nullcontext(sharing.Watch(9, next(seen))))
-    monkeypatch.setattr(runs_that_count, "DISTURBED", 1.0)  # what else this machine does is not under test
+    monkeypatch.setattr(measuring, "DISTURBED", 1.0)  # what else this machine does is not under test
     runs = CampaignRuns(folder / "runs.jsonl")
     runs.add(msgspec.structs.replace(run_once(jobs[0], small, -1, default_cpu(), None), witness_cycles=0.27))
     measure_all(jobs[:1], [quiet, small], 1, runs, default_cpu(), tries=3)

@@ -4,9 +4,8 @@ import msgspec
 
 from convolver.probing.machine_probe import default_cpu
 from convolver.validating.campaign import Condition, Job
-from convolver.validating.measuring import CampaignRuns
+from convolver.validating.measuring import CampaignRuns, warm_huge_pages
 from convolver.validating.running import run_once
-from convolver.validating.warming import warm_huge_pages
 
 QUIET = Condition(name="quiet")
 

@@ -15,8 +15,7 @@ from convolver._native.core_walk import Code, Core, PortClass
 from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.machine.core_figures import FORESEEN
 from convolver.probing.core_probe import capacity
-from convolver.probing.front import FEW, JUMPS, MANY, front_figures
-from convolver.probing.loop_buffer import loop_figures
+from convolver.probing.front import FEW, JUMPS, MANY, front_figures, loop_figures
 from tests.property.test_core_model import PARAMS, _op
 
 LINE = 64

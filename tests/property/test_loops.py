@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.signature.hottest_loops import hottest_loops
+from convolver.signature.signature import hottest_loops
 from convolver.tracing.branch_code import Codes, branches
 from convolver.tracing.loops import NOT_IN_A_LOOP, nest
 from convolver.tracing.sampling import SamplingPlan

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.convolution.model_errors import UNKNOWN_DEVIATION, Chances, core_errors, drawn_errors
+from convolver.convolution.uncertainty import UNKNOWN_DEVIATION, Chances, core_errors, drawn_errors
 from convolver.machine.calibration import Calibration, Residual
 
 SHARES = st.floats(0, 1)

@@ -16,9 +16,8 @@ import numpy as np
 import polars as pl
 
 from convolver.artifacts import describe
-from convolver.checking.check_baseline import CheckBaseline
 from convolver.checking.limits import Limits
-from convolver.checking.observed import FunctionTime, Observed
+from convolver.checking.observed import CheckBaseline, FunctionTime, Observed
 from convolver.convolution.choice import load_prices
 from convolver.convolution.cpu_ratio import CpuRatio, cpu_ratio
 from convolver.errors import ReplayError

@@ -14,10 +14,9 @@ from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import MachineProfile
 from convolver.validating import campaign_machines as machines
 from convolver.validating.campaign import Campaign, Condition
+from convolver.validating.measuring import chosen_runs
 from convolver.validating.running import NativeRun
-from convolver.validating.runs_that_count import chosen_runs
-from convolver.validating.statistics import coverage, errors, percentile, ratios, summarize
-from convolver.validating.validation import Validation
+from convolver.validating.validation import Validation, coverage, errors, percentile, ratios, summarize
 from convolver.validating.validation_rows import measured_fields, paired_ratios, timed_by, waited_seconds
 from tests.bench.campaign_results import HALVES, conditions_table, half, programs_table, statistics
 from tests.synthetic import machine

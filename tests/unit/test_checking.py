@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convolver.checking.check_baseline import CheckBaseline
-from convolver.checking.comparison import compare
+from convolver.checking.comparison import compare, junit, markdown
 from convolver.checking.limits import Limits, ProgramLimits
-from convolver.checking.observed import FunctionTime, Observed, together
-from convolver.checking.reports import junit, markdown
+from convolver.checking.observed import CheckBaseline, FunctionTime, Observed, together
 from convolver.convolution.block_times import BlockTimes
 from convolver.errors import FormatError, ProvenanceError, UnknownMachineError, UsageError
 from tests.artifact_chain import make_chain

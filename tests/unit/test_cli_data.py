@@ -7,7 +7,7 @@ import json
 import pytest
 
 from convolver.machine.catalog import find_machine, list_machines
-from convolver.reporting.sparkline import BARS, sparkline
+from convolver.reporting.machine_tables import BARS, sparkline
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from convolver.reporting.html.core_curves import curves_picture
+from convolver.reporting.html.threads import curves_picture
 from convolver.reporting.limiters import cores_sentence
 
 

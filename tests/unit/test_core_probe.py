@@ -18,10 +18,8 @@ from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import choose_core, core_tables, find_core
 from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu
-from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core
-from convolver.probing.decoded_lines import line_figures
-from convolver.probing.fetch_groups import fetch_figures
-from convolver.probing.forward_pairs import pair_figures
+from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core, pair_figures
+from convolver.probing.front import fetch_figures, line_figures
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.moments import quietest_figures
 from tests.property.test_core_model import PLAIN, _op, _walk

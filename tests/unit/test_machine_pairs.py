@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver.validating.campaign import Campaign, Condition, Program
-from convolver.validating.machine_pairs import whole_machines
+from convolver.validating.predicting import whole_machines
 from tests.bench.campaign_results import HALVES, ONE_FACTOR, half, machines_table, pair_statistics
 
 

@@ -7,9 +7,9 @@ from rich.console import Console
 from convolver import __version__
 from convolver.convolution.machine_changes import WhatIf
 from convolver.convolution.verdict import CANNOT_TELL
+from convolver.reporting.choice_chart import what_if_chart
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.metadata import about_times, coverage_words, metadata, sampling_words, system_words
-from convolver.reporting.what_if_table import chart
 from convolver.tracing.sampling import SamplingPlan
 from tests.artifact_chain import make_chain
 
@@ -65,7 +65,7 @@ def test_the_method_of_the_rates_is_reported(tmp_path):
 def test_what_saves_nothing_has_no_sign():
     as_it_is = WhatIf("as it is", 1.0, (0.9, 1.1), 1.0, None, None)
     larger = WhatIf("L3 x 2", 1.00001, (0.9, 1.1), 0.99999, (0.9, 1.1), CANNOT_TELL)
-    shown = _text(chart([as_it_is, larger], "m"))
+    shown = _text(what_if_chart([as_it_is, larger], "m"))
     assert " 0.0 %" in shown
     assert "-0.0" not in shown
 
