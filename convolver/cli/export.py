@@ -46,10 +46,10 @@ def callgrind_command(
       callgrind_annotate --sort=Ps callgrind.out.cg
     """
     from convolver.convolution.block_times import BlockTimes
-    from convolver.reporting.export.callgrind import lines
+    from convolver.reporting.exports import callgrind
     from convolver.signature.signature import Signature
 
-    emit(lambda: lines(Signature.load(signature), BlockTimes.load(times) if times else None), output, force)
+    emit(lambda: callgrind(Signature.load(signature), BlockTimes.load(times) if times else None), output, force)
 
 
 @verb.command("chrome")
@@ -66,9 +66,9 @@ def chrome_command(
       convolver export chrome app.timeline.parquet | gzip > app.trace.json.gz
     """
     from convolver.mpi.timeline import Timeline
-    from convolver.reporting.export.chrome import lines
+    from convolver.reporting.exports import chrome
 
-    emit(lambda: lines(Timeline.load(timeline)), output, force)
+    emit(lambda: chrome(Timeline.load(timeline)), output, force)
 
 
 @verb.command("prv")
@@ -106,7 +106,7 @@ def collapsed_command(
       convolver export collapsed cg@host.times.parquet -o cg.folded
     """
     from convolver.convolution.block_times import BlockTimes
-    from convolver.reporting.export.stacks import collapsed
+    from convolver.reporting.exports import collapsed
 
     emit(lambda: collapsed(BlockTimes.load(times)), output, force)
 
@@ -125,7 +125,7 @@ def speedscope_command(
       convolver export speedscope cg@host.times.parquet > cg.speedscope.json
     """
     from convolver.convolution.block_times import BlockTimes
-    from convolver.reporting.export.stacks import speedscope
+    from convolver.reporting.exports import speedscope
 
     emit(lambda: speedscope(BlockTimes.load(times)), output, force)
 

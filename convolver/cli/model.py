@@ -279,8 +279,16 @@ def collect_command(
       convolver model collect records/ -o product.xml --monitor network.csv
       convolver model collect records/ -o product.parquet --metrics misses.csv
     """
-    from convolver.modeling.call.record_files import read_records, write_xml
-    from convolver.modeling.call.records import formulas, join_metrics, join_monitor, to_table, troubles, write_paraver
+    from convolver.modeling.call.records import (
+        formulas,
+        join_metrics,
+        join_monitor,
+        read_records,
+        to_table,
+        troubles,
+        write_paraver,
+        write_xml,
+    )
 
     new_file(output, force)
     records = read_records(source)

@@ -23,8 +23,7 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.limit_shares import LIMIT, calibrated_limits, of_rates, ordered, simple_limits
 from convolver.convolution.lookup import MachineCosts, machine_costs
-from convolver.convolution.memory import carry_over, located, memory_time
-from convolver.convolution.paper import memory_seconds
+from convolver.convolution.memory import carry_over, located, memory_seconds, memory_time
 from convolver.convolution.rates import combine, joined, parts
 from convolver.convolution.system_time import system_document
 from convolver.convolution.uncertainty import Drawn, Known, draw

@@ -18,8 +18,8 @@ from convolver.machine.core_figures import CoreFigure, MixedKind
 from convolver.machine.hierarchy import Level, resized
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve
-from convolver.machine.noise import is_disturbed, unsettled_share
 from convolver.machine.profile import DetectedLevel, MachineProfile, Neighbour, Residency
+from convolver.machine.profile_check import is_disturbed, unsettled_share
 from convolver.machine.this_machine import describe_cpu, read_hierarchy
 from convolver.probing.core_probe import measure_core
 from convolver.probing.curves import curves, throughputs

@@ -12,8 +12,8 @@ from convolver.errors import UsageError
 from convolver.machine.hierarchy import Level
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.maps import Curve, Point
-from convolver.machine.noise import unsettled_share
 from convolver.machine.profile import MachineProfile, Neighbour, Residency, Throughput
+from convolver.machine.profile_check import unsettled_share
 from convolver.probing.detect import detect_all
 from convolver.probing.interference import busy_hierarchies
 from convolver.probing.machine_probe import geometry, near_bytes

@@ -16,7 +16,7 @@ import msgspec
 from convolver.child_processes import how_it_ended
 from convolver.errors import ProbeError, ProbeKilledError
 from convolver.locations import program
-from convolver.machine.noise import is_disturbed, unsettled_share
+from convolver.machine.profile_check import is_disturbed, unsettled_share
 from convolver.outputs import append_line, open_kept
 from convolver.probing.plan import Item, Plan
 from convolver.probing.samples import Line, by_point, combine, is_settled, spread, steadied

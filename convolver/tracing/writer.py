@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from convolver._native.trace_decoder import TracePayloads
 from convolver.artifact_kinds import KINDS
-from convolver.destination import Destination
 from convolver.errors import FormatError
 from convolver.foreign_text import json_text
-from convolver.outputs import open_kept
+from convolver.outputs import Destination, open_kept
 from convolver.tracing import format as cvt
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 
 from convolver.modeling.base import fit
 from convolver.modeling.call.pragmas import build_runtime, instrument
-from convolver.modeling.call.record_files import read_records
-from convolver.modeling.call.records import Record, join_metrics, to_table
+from convolver.modeling.call.records import Record, join_metrics, read_records, to_table
 from convolver.modeling.model_artifact import Model
 from convolver.mpi.traced import count
 from convolver.plotting import residuals, style

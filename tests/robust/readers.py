@@ -26,8 +26,7 @@ from convolver.machine.cores import FOLDER, parse_core
 from convolver.machine.derived import Derivation
 from convolver.machine.profile import MachineProfile
 from convolver.modeling.base import fit
-from convolver.modeling.call.record_files import append_record, read_records, write_xml
-from convolver.modeling.call.records import Quantity, Record, to_table
+from convolver.modeling.call.records import Quantity, Record, append_record, read_records, to_table, write_xml
 from convolver.modeling.expression import evaluate
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Table

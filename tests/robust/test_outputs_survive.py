@@ -16,8 +16,7 @@ import convolver
 from convolver.errors import FormatError
 from convolver.fanout import Journal
 from convolver.machine.cores import core_tables, write_core
-from convolver.modeling.call.record_files import append_record, write_xml
-from convolver.modeling.call.records import Record, write_paraver
+from convolver.modeling.call.records import Record, append_record, write_paraver, write_xml
 from convolver.outputs import append_line, save_bytes, save_text, write_atomically
 from convolver.probing import runner
 from convolver.tracing.writer import TraceWriter

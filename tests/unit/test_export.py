@@ -13,8 +13,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.system_time import PARTS, SystemTime
 from convolver.errors import ProvenanceError
 from convolver.mpi.timeline import STATES, Timeline
-from convolver.reporting.export.callgrind import events, lines
-from convolver.reporting.export.stacks import stacks
+from convolver.reporting.exports import callgrind, events, stacks
 from convolver.reporting.limiters import sentence
 from tests import synthetic
 from tests.artifact_chain import make_chain, make_timeline
@@ -50,7 +49,7 @@ def test_callgrind_annotate_opens_our_profile_and_its_totals_equal_ours(chain, t
 
 
 def test_a_profile_says_its_totals_twice_and_its_lines_add_up_to_them(chain):
-    text = list(lines(chain.signature, chain.prediction.base))
+    text = list(callgrind(chain.signature, chain.prediction.base))
     costs = [list(map(int, line.split()[1:])) for line in text if re.fullmatch(r"\d+( \d+)+", line)]
     summary = [next(line for line in text if line.startswith(word)).split()[1:] for word in ("summary:", "totals:")]
     assert summary[0] == summary[1] == [str(sum(column)) for column in zip(*costs, strict=True)]
@@ -59,17 +58,17 @@ def test_a_profile_says_its_totals_twice_and_its_lines_add_up_to_them(chain):
 
 def test_unknown_functions_of_two_modules_stay_apart():
     row = {"executions": 1, "loads": 1, "load_bytes": 8, "function": "", "file": ""}
-    text = list(lines(synthetic.signature({**row, "module": "/lib/a.so"}, {**row, "module": "/lib/b.so"})))
+    text = list(callgrind(synthetic.signature({**row, "module": "/lib/a.so"}, {**row, "module": "/lib/b.so"})))
     assert [line.partition(" ")[2] for line in text if line.startswith("fn=")] == ["a.so:???", "b.so:???"]
 
 
 def test_without_times_a_profile_holds_exact_counts_alone(chain):
     assert list(events(None)) == ["Ir", "Dr", "Dw", "Flop"]
-    assert any(line == "events: Ir Dr Dw Flop" for line in lines(chain.signature))
+    assert any(line == "events: Ir Dr Dw Flop" for line in callgrind(chain.signature))
 
 
 def test_misses_never_exceed_the_references_and_fall_from_level_to_level(chain):
-    head = next(line for line in lines(chain.signature, chain.prediction.base) if line.startswith("summary:"))
+    head = next(line for line in callgrind(chain.signature, chain.prediction.base) if line.startswith("summary:"))
     reads, writes, _, first, second, _ = map(int, head.split()[2:])
     assert reads + writes >= first >= second > 0
 
@@ -77,7 +76,7 @@ def test_misses_never_exceed_the_references_and_fall_from_level_to_level(chain):
 def test_times_of_another_signature_are_refused(chain, tmp_path):
     other = make_chain(tmp_path, blocks=4)
     with pytest.raises(ProvenanceError, match="another signature"):
-        list(lines(other.signature, chain.prediction.base))
+        list(callgrind(other.signature, chain.prediction.base))
 
 
 def test_collapsed_stacks_add_up_to_the_predicted_time(chain, export):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from convolver.errors import UsageError
 from convolver.machine.hierarchy import Level, resized
 from convolver.machine.maps import Curve, Point
-from convolver.machine.noise import unsettled_share
 from convolver.machine.profile import DetectedLevel
+from convolver.machine.profile_check import unsettled_share
 from convolver.probing.detect import detect_levels, effective_hierarchy, segment
 from convolver.probing.plan import Item, full_plan, largest_working_set, quick_plan, working_sets
 from convolver.probing.samples import Line, by_point, combine, is_settled

@@ -12,7 +12,7 @@ from convolver.analyzing.falls import fold, with_scattered
 from convolver.convolution.convolve import convolve
 from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.cpu_ratio import cpu_ratio
-from convolver.convolution.paper import distinct_rows, kernel_hit_rates
+from convolver.convolution.memory import distinct_rows, kernel_hit_rates
 from convolver.convolution.rates import joined
 from convolver.convolution.uncertainty import OWN_WALK
 from convolver.errors import ProvenanceError, UsageError

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convolver.modeling.call.record_files import append_record
-from convolver.modeling.call.records import Quantity, Record
+from convolver.modeling.call.records import Quantity, Record, append_record
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")

@@ -11,8 +11,19 @@ import pytest
 from convolver.errors import FormatError, ModelError, ToolError, ToolNotFoundError
 from convolver.modeling.base import fit
 from convolver.modeling.call.pragmas import analysis_formula, build_runtime, instrument
-from convolver.modeling.call.record_files import append_record, read_records, read_xml, write_xml
-from convolver.modeling.call.records import Quantity, Record, formulas, join_metrics, join_monitor, to_table, write_paraver
+from convolver.modeling.call.records import (
+    Quantity,
+    Record,
+    append_record,
+    formulas,
+    join_metrics,
+    join_monitor,
+    read_records,
+    read_xml,
+    to_table,
+    write_paraver,
+    write_xml,
+)
 from convolver.modeling.call.region import region
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.table import Table

@@ -1,1 +1,0 @@
-"""Our results in other tools' formats: callgrind, Chrome trace events, collapsed stacks, speedscope, CSV."""
