@@ -14,12 +14,10 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import linear_model
-from convolver.modeling.expression import evaluate, split_terms
+from convolver.modeling.expression import Values, evaluate, split_terms
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.regress import Fit, eliminate, nnls, relative_weights
 from convolver.modeling.table import Observations
-
-Values = npt.NDArray[np.float64]
 
 _NOTES = 10
 _ROUNDS, _WIDTH = 30, 4.685

@@ -14,19 +14,17 @@ from typing import Any, Protocol, get_type_hints
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from convolver import __version__
 from convolver.errors import ModelError, ModelUsageError
 from convolver.heavy import pl
 from convolver.modeling.coefficient_units import coefficient_unit, parse_unit
 from convolver.modeling.cross_validation import quality
+from convolver.modeling.expression import Values
 from convolver.modeling.model_artifact import Baseline, Model, Term
 from convolver.modeling.regress import Fit, nnls, ols, relative_weights
 from convolver.modeling.table import Observations, Table
 from convolver.progress import SILENT, Progress
-
-Values = npt.NDArray[np.float64]
 
 SCALING_NAMES = ("P", "p", "np", "procs", "ranks", "processes", "n")
 
@@ -191,8 +189,7 @@ def as_table(table: Table | pl.DataFrame | Mapping[str, Any] | str | Path, targe
 
 def complete(model: Model, data: Observations, *, name: str, options: Mapping[str, Any]) -> Model:
     """Return the model with name, domain, quality, baselines and provenance of its data filled in."""
-    predicted = np.asarray(_own_predictions(model, data))
-    known = {"points": len(data)} if model.empty else quality(data.y, predicted)
+    known = {"points": len(data)} if model.empty else quality(data.y, np.asarray(model.apply(data.x)))
     domain = {key: (float(values.min()), float(values.max())) for key, values in data.x.items()}
     provenance = {
         "inputs": data.inputs,
@@ -206,7 +203,7 @@ def complete(model: Model, data: Observations, *, name: str, options: Mapping[st
         name=name,
         unit=unit,
         feature_units=units,
-        terms=model.terms if model.formula else tuple(_term_with_unit(term, unit, units) for term in model.terms),
+        terms=model.terms if model.formula else tuple(_with_unit(term, unit, units) for term in model.terms),
         domain=model.domain or domain,
         quality={**known, **model.quality},
         baselines=model.baselines or baselines(data),
@@ -214,12 +211,8 @@ def complete(model: Model, data: Observations, *, name: str, options: Mapping[st
     )
 
 
-def _term_with_unit(term: Term, target: str, units: Mapping[str, str]) -> Term:
+def _with_unit(term: Term, target: str, units: Mapping[str, str]) -> Term:
     return msgspec.structs.replace(term, unit=term.unit or coefficient_unit(target, term.expression, units))
-
-
-def _own_predictions(model: Model, data: Observations) -> Any:
-    return np.zeros(len(data)) if model.empty else model.apply(data.x)
 
 
 def _plain(value: Any) -> Any:
@@ -237,17 +230,7 @@ def _plain(value: Any) -> Any:
 
 def linear_model(fit: Fit, data: Observations, *, kind: str, dropped: Mapping[str, str] | None = None, **fields: Any) -> Model:
     """Return the artifact of a linear regression; terms with p > 0.05 are flagged N.S., eliminated ones ``dropped``."""
-    terms = [
-        Term(
-            expression=name,
-            coefficient=float(coefficient),
-            standard_error=_number(error),
-            t=_number(t),
-            p=_number(p),
-            flag="N.S." if p > 0.05 else "",
-        )
-        for name, coefficient, error, t, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.t, fit.p, strict=True)
-    ]
+    terms = fit_terms(fit, fit.names)
     terms += [Term(expression=name, coefficient=0.0, flag="dropped") for name in dropped or {}]
     return Model(
         name=kind,
@@ -261,6 +244,23 @@ def linear_model(fit: Fit, data: Observations, *, kind: str, dropped: Mapping[st
         notes=(*fields.pop("notes", ()), *(f"{key}: {why}" for key, why in (dropped or {}).items())),
         **fields,
     )
+
+
+def fit_terms(fit: Fit, names: Sequence[str], *, alpha: float = 0.05, units: Sequence[str] = ()) -> list[Term]:
+    """Return the coefficients of a regression as terms of these names; those with p > ``alpha`` are flagged N.S."""
+    columns = zip(names, fit.coefficients, fit.standard_errors, fit.t, fit.p, units or [""] * len(names), strict=True)
+    return [
+        Term(
+            expression=name,
+            coefficient=float(coefficient),
+            standard_error=_number(error),
+            t=_number(t),
+            p=_number(p),
+            flag="N.S." if p > alpha else "",
+            unit=unit,
+        )
+        for name, coefficient, error, t, p, unit in columns
+    ]
 
 
 def parameter_term(name: str, value: float, error: float, degrees_of_freedom: int, flag: str = "", unit: str = "") -> Term:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
+from convolver.modeling.expression import Values
 
-Values = npt.NDArray[np.float64]
 _LEAST = 1e-300
 
 

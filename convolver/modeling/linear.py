@@ -17,14 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
-from convolver.modeling.base import linear_model
+from convolver.modeling.base import fit_terms, linear_model
 from convolver.modeling.cross_validation import leave_one_group_out, per_count
-from convolver.modeling.expression import evaluate
+from convolver.modeling.expression import Values, evaluate
 from convolver.modeling.model_artifact import Lookup, Model, Term
 from convolver.modeling.regress import Fit, eliminate, ols, relative_weights
 from convolver.modeling.table import Observations
-
-Values = npt.NDArray[np.float64]
 
 PAPER_BASES = {"alpha": ("1", "1/P"), "beta": ("1", "P"), "gamma": ("1", "P")}
 BASES = {
@@ -269,15 +267,9 @@ def _joint(data: Observations, parts: Mapping[str, Fit], factors: Mapping[float,
 def _separate(data: Observations, parts: Mapping[str, Fit], factors: Mapping[float, float], locality: bool) -> Model:
     """Return the model from the regressions of each coefficient over P, as the paper does."""
     terms = [
-        Term(
-            expression=term_of(FACTORS[name], function, locality),
-            coefficient=float(c),
-            standard_error=float(e),
-            t=float(t),
-            p=float(p),
-        )
+        term
         for name, fit in parts.items()
-        for function, c, e, t, p in zip(fit.names, fit.coefficients, fit.standard_errors, fit.t, fit.p, strict=True)
+        for term in fit_terms(fit, [term_of(FACTORS[name], function, locality) for function in fit.names], alpha=1)
     ]
     fields: dict[str, Any] = {"features": data.features, "terms": tuple(terms), "feature_units": UNITS}
     return Model(name="linear", kind="linear", target=data.target, **fields)

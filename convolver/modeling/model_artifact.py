@@ -22,9 +22,7 @@ from convolver import schema
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ExtrapolationWarning, ModelError, SchemaError
 from convolver.modeling.cross_validation import LeftOut, limits
-from convolver.modeling.expression import evaluate, names_of
-
-Values = npt.NDArray[np.float64]
+from convolver.modeling.expression import Values, evaluate, names_of
 
 SCHEMA = "convolver.model"
 
@@ -226,12 +224,11 @@ class Model(msgspec.Struct, kw_only=True):
 
     def summary(self) -> dict[str, Any]:
         """Return what a person asks first: the equation, terms, domain, quality."""
-        keys = ("expression", "coefficient", "standard_error", "t", "p", "flag", "unit")
         document = {
             "name": self.name,
             "kind": self.kind,
             "equation": self.equation(),
-            "terms": [{key: getattr(term, key) for key in keys} for term in self.terms],
+            "terms": msgspec.to_builtins(self.terms),
             "domain": self.domain,
             "quality": self.quality,
             "validation": list(self.validation),

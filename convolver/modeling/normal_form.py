@@ -20,12 +20,10 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.base import linear_model, parameter_term
-from convolver.modeling.expression import evaluate
+from convolver.modeling.expression import Values, evaluate
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
-
-Values = npt.NDArray[np.float64]
 
 _POWERS = {
     0: "1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3",

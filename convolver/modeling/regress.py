@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError
-
-Values = npt.NDArray[np.float64]
+from convolver.modeling.expression import Values
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -19,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
-from convolver.modeling.base import parameter_term
+from convolver.modeling.base import fit_terms, parameter_term
 from convolver.modeling.cross_validation import LeftOut, left_out_residuals, per_count
-from convolver.modeling.expression import evaluate
+from convolver.modeling.expression import Values, evaluate
 from convolver.modeling.linear import BASES, FACTORS, UNITS, choose_basis, factors_of, term_of
 from convolver.modeling.model_artifact import Lookup, Model, Term
 from convolver.modeling.regress import Fit, ols, relative_weights
 from convolver.modeling.table import Observations
 
-Values = npt.NDArray[np.float64]
 Parts = list[npt.NDArray[np.bool_]]
 _NAMES = ("alpha", "beta", "gamma")
+_COEFFICIENT_UNITS = {"alpha": "s", "beta": "1", "gamma": "B"}
 _ENOUGH = 0.003
 _STARTS, _ROUNDS = 12, 60
 _SAMPLES = 8
@@ -145,12 +146,9 @@ def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: in
         pieces = []
         for number, fit in enumerate(found.fits, 1):
             names = [f"{name}_{count}_{number}" for name in _NAMES]
-            terms += [_term(name, fit, index, alpha) for index, name in enumerate(names)]
+            terms += fit_terms(fit, names, alpha=alpha, units=tuple(_COEFFICIENT_UNITS.values()))
             pieces.append(f"{names[0]} + {names[1]}*L + {names[2]}/BW")
-        longest = pieces[0]
-        for piece in pieces[1:]:
-            longest = f"max({longest}, {piece})"
-        formula = f"where(P == {count}, {longest}, {formula})"
+        formula = f"where(P == {count}, {_longest(pieces)}, {formula})"
         quality[f"cross_validated_max_error_P{count}"] = found.error
         quality[f"paths_P{count}"] = len(found.fits)
         left_out.append(LeftOut(feature="P", value=float(count), residuals=found.residuals))
@@ -158,19 +156,10 @@ def fit_paths_model(data: Observations, /, *, paths: int | None = None, most: in
     return Model(name="paths", kind="paths", target=data.target, features=data.features, terms=tuple(terms), **fields)
 
 
-def _term(name: str, fit: Fit, index: int, alpha: float) -> Term:
-    p = float(fit.p[index])
-    numbers = {"standard_error": float(fit.standard_errors[index]), "t": float(fit.t[index]), "p": p}
-    known = {key: value if np.isfinite(value) else None for key, value in numbers.items()}
-    unit = {"alpha": "s", "beta": "1", "gamma": "B"}[name.split("_")[0]]
-    return Term(expression=name, coefficient=float(fit.coefficients[index]), flag="N.S." if p > alpha else "", unit=unit, **known)
-
-
 Scaled = list[dict[str, Fit]]
 """For each path the fits of alpha, beta and gamma over P."""
 
 _WORTH = 0.7
-_COEFFICIENT_UNITS = {"alpha": "s", "beta": "1", "gamma": "B"}
 
 
 def fit_scaled_paths(
@@ -283,7 +272,9 @@ def _written(scaled: Scaled, locality: bool, alpha: float) -> tuple[list[Term], 
                 terms.append(msgspec.structs.replace(term, flag=flag))
                 summands.append(f"{parameter}*{term_of(FACTORS[name], function, locality)}")
         pieces.append(" + ".join(summands))
-    longest = pieces[0]
-    for piece in pieces[1:]:
-        longest = f"max({longest}, {piece})"
-    return terms, longest
+    return terms, _longest(pieces)
+
+
+def _longest(pieces: Sequence[str]) -> str:
+    """Return the largest of some expressions as one."""
+    return reduce("max({}, {})".format, pieces)

@@ -19,10 +19,9 @@ from convolver.errors import FormatError, ModelError, ModelUsageError, NoiseWarn
 from convolver.foreign_text import polars_source
 from convolver.heavy import pl
 from convolver.modeling import extrap
+from convolver.modeling.expression import Values
 from convolver.modeling.table_columns import DEFAULTS, PREFIX, TEXT_COLUMNS
 from convolver.outputs import save_text
-
-Values = npt.NDArray[np.float64]
 
 SCHEMA = "convolver.table"
 _LOW, _ALIKE = 0.2, 3.0

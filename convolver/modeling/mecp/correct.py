@@ -24,18 +24,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError
 from convolver.modeling.cross_validation import LeftOut, folds, left_out_residuals
-from convolver.modeling.expression import substitute
+from convolver.modeling.expression import Values, substitute
 from convolver.modeling.mecp.evolve import ScaledTerm, Settings, evolve
 from convolver.modeling.mecp.semi_empirical import SemiEmpirical, model_of
 from convolver.modeling.model_artifact import Model
 from convolver.modeling.table import Observations
 from convolver.progress import SILENT, Progress, step
-
-Values = npt.NDArray[np.float64]
 
 _LENGTHS = (0.4, 0.7, 1.2, 2.0, 4.0)
 """Lengths of the correlation, in standard deviations of a variable."""

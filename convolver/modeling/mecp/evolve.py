@@ -12,12 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from convolver.errors import ToolNotFoundError
-from convolver.modeling.expression import evaluate
-
-Values = npt.NDArray[np.float64]
+from convolver.modeling.expression import Values, evaluate
 
 _LARGEST = 1e9
 _SYMBOLS = "add,sub,mul,div,pow,log,exp,constant,variable"

@@ -16,11 +16,10 @@ import numpy.typing as npt
 
 from convolver.errors import ModelError, ModelUsageError, NoiseWarning
 from convolver.modeling.base import parameter_term
-from convolver.modeling.expression import evaluate, names_of
+from convolver.modeling.expression import Values, evaluate, names_of
 from convolver.modeling.model_artifact import Model, Term
 from convolver.modeling.table import Observations
 
-Values = npt.NDArray[np.float64]
 _DECADES_FOR_LOG = 2.0
 
 

@@ -17,10 +17,10 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from convolver.modeling.expression import Values
 from convolver.modeling.p3s.rules import GRIDS
 from convolver.modeling.p3s.volume import VolumeForm, fit_volume
 
-Values = npt.NDArray[np.float64]
 Coordinate = tuple[int, int, int, int]
 Sample = tuple[int, int, int]
 """Rank, turn (from 0) and bytes of one message."""

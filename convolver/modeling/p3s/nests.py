@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
 
-Values = npt.NDArray[np.float64]
+from convolver.modeling.expression import Values
+
 Where = tuple[int, int]
 """A rank and a turn, from 0."""
 
