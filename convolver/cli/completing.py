@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import get_args
 
 
@@ -23,43 +24,20 @@ def machine_lists(incomplete: str) -> list[str]:
     return [f"{listed}{comma}{name}" for name in machines(last)]
 
 
-def views(incomplete: str) -> list[str]:
-    """Return the pictures of ``convolver plot``."""
-    from convolver.plotting.views import VIEWS
+def _known(place: str) -> Callable[[str], list[str]]:
+    """Return what completes a word from the names in ``module:name``, which is loaded where a shell asks."""
 
-    return _beginning(VIEWS, incomplete)
+    def complete(incomplete: str) -> list[str]:
+        module, _, name = place.partition(":")
+        words = getattr(import_module(f"convolver.{module}"), name)
+        return _beginning(get_args(words) or sorted(words), incomplete)
 
-
-def model_kinds(incomplete: str) -> list[str]:
-    """Return the kinds of models of ``convolver model fit``."""
-    from convolver.modeling.base import MODELERS
-
-    return _beginning(sorted(MODELERS), incomplete)
+    return complete
 
 
-def engines(incomplete: str) -> list[str]:
-    """Return the words of --engine."""
-    from convolver.tracing.native_engine import EngineChoice
-
-    return _beginning(get_args(EngineChoice), incomplete)
-
-
-def methods(incomplete: str) -> list[str]:
-    """Return the words of --method."""
-    from convolver.convolution.convolve import METHODS
-
-    return _beginning(METHODS, incomplete)
-
-
-def pinnings(incomplete: str) -> list[str]:
-    """Return the words of --pin."""
-    from convolver._native.thread_replay import PINNINGS
-
-    return _beginning(PINNINGS, incomplete)
-
-
-def states(incomplete: str) -> list[str]:
-    """Return the words of --state."""
-    from convolver.machine.states import STATES
-
-    return _beginning(STATES, incomplete)
+views = _known("plotting.views:VIEWS")
+model_kinds = _known("modeling.base:MODELERS")
+engines = _known("tracing.native_engine:EngineChoice")
+methods = _known("convolution.convolve:METHODS")
+pinnings = _known("_native.thread_replay:PINNINGS")
+states = _known("machine.states:STATES")

@@ -155,8 +155,7 @@ def _print_objects(bundle: Bundle, top: int) -> None:
 
 
 def _print_source(bundle: Bundle, wanted: str) -> None:
-    from convolver.reporting.annotate import hot_files, read_source
-    from convolver.reporting.program_report import annotated
+    from convolver.reporting.program_report import annotated, hot_files, read_source
 
     named = set(bundle.signature.table["file"])
     known = [file for file in hot_files(bundle.times, 0.0) if file in named]

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.analyzing.core_causes import DEPENDENT, WIDTH, Causes
+from convolver.analyzing.core_causes import DEPENDENT, WIDTH, Causes, in_proportion
+from convolver.analyzing.core_cycles import CoreCycles, cycle_seconds
 from convolver.analyzing.falls import Array, Falls
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.convolution.block_times import HIT_RATE, BlockTimes, drawn_fields, functions_of
-from convolver.convolution.core_seconds import CoreSeconds
 from convolver.convolution.limit_shares import LIMIT, calibrated_limits, of_rates, ordered, simple_limits
 from convolver.convolution.lookup import MachineCosts, machine_costs
 from convolver.convolution.memory import carry_over, located, memory_seconds, memory_time
@@ -36,6 +36,36 @@ from convolver.machine.maps import MEMORY
 from convolver.machine.profile import MachineProfile
 from convolver.machine.profile_check import projection_doubt
 from convolver.signature.features import sampled_share
+
+
+class CoreSeconds(NamedTuple):
+    """Seconds per block along executed paths: ``near`` with all data in the first level, ``waiting`` with lines that come out of
+    order as far away as they are (where that is not known: the same). ``errors``: relative standard error of each block's,
+    between the windows that were walked (None: not known); ``error``: that of the whole program's. ``near_causes`` and
+    ``waiting_causes``: seconds by cause, which add up to the two (None: not known)."""
+
+    near: Array
+    waiting: Array
+    errors: Array | None = None
+    error: float | None = None
+    near_causes: Causes | None = None
+    waiting_causes: Causes | None = None
+
+    @classmethod
+    def of_cycles(cls, core: CoreCycles, machine: MachineProfile) -> CoreSeconds:
+        """Return the seconds on a machine, at its core's usual clock (:attr:`MachineProfile.usual_cycle`).
+
+        What is waited for takes as long as on the machine that was analyzed, whatever the clock.
+        """
+        near = core.near * (cycle_seconds(machine) or core.cycle_seconds)
+        waited = core.waiting * core.cycle_seconds - core.near * core.cycle_seconds
+        clock = 1 / machine.usual_cycle
+        near, waiting = near / clock, near / clock + waited
+        causes = [
+            in_proportion(*pair) if pair[1] else None for pair in ((near, core.near_causes), (waiting, core.waiting_causes))
+        ]
+        return cls(near, waiting, core.errors, core.error, *causes)
+
 
 OVERLAPS = {"norm": 2.7, "max": np.inf, "sum": 1.0}
 """Overlap rules by the exponent of the norm that joins a block's times: ``max``, everything overlaps perfectly; ``sum``, nothing

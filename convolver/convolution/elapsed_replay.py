@@ -36,7 +36,7 @@ from convolver.convolution.thread_costs import (
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import interval_ends
 from convolver.machine.catalog import MachineName
-from convolver.machine.complexes import Placement, complex_cpus, has_siblings, placed, placement
+from convolver.machine.contention import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
 from convolver.machine.siblings import beside_sibling
 from convolver.simulation.handed_lines import can_tell

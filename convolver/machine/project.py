@@ -28,7 +28,7 @@ import msgspec
 
 from convolver.errors import UsageError
 from convolver.machine.calibration import PAGE, Calibration
-from convolver.machine.complexes import THREADS_PER_CORE
+from convolver.machine.contention import THREADS_PER_CORE
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import NAMED_SETS
 from convolver.machine.hierarchy import MAX_WAYS, Level, check_levels

@@ -11,8 +11,7 @@ from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import Curve, MachineProfile
 from convolver.plotting import style
-from convolver.plotting.labels import command_label, machine_label
-from convolver.plotting.placing import circles
+from convolver.plotting.labels import circles, command_label, machine_label
 from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import format_count, format_seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from convolver.plotting import style
-from convolver.plotting.placing import place_labels
+from convolver.plotting.labels import place_labels
 from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import format_count
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from convolver.errors import PredictionError
 from convolver.plotting import style
-from convolver.plotting.labels import command_label
-from convolver.plotting.placing import place_labels
+from convolver.plotting.labels import command_label, place_labels
 from convolver.plotting.style import Axes, Figure, Look
 from convolver.units import counted, format_seconds
 

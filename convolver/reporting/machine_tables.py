@@ -305,25 +305,20 @@ def compare_rows(first: MachineProfile, second: MachineProfile) -> list[dict[str
             for level, seconds in row["seconds"].items()
             if level in other
         ]
-    instructions = {entry.kernel: entry.seconds for entry in second.floating_point}
+    theirs = _costs(second)
     rows += [
-        {**dict(zip(_KEY, (entry.kernel, 1, ""), strict=True)), "level": "registers"}
-        | {"first": entry.seconds, "second": instructions[entry.kernel]}
-        for entry in first.floating_point
-        if entry.kernel in instructions
-    ]
-    kernel = {cost.name: cost.seconds for cost in second.kernel}
-    rows += [
-        {
-            **dict(zip(_KEY, (cost.name, 1, ""), strict=True)),
-            "level": "kernel",
-            "first": cost.seconds,
-            "second": kernel[cost.name],
-        }
-        for cost in first.kernel
-        if cost.name in kernel
+        {**dict(zip(_KEY, (name, 1, ""), strict=True)), "level": level, "first": seconds, "second": theirs[level][name]}
+        for level, costs in _costs(first).items()
+        for name, seconds in costs.items()
+        if name in theirs[level]
     ]
     return [{**row, "ratio": row["first"] / row["second"]} for row in rows]
+
+
+def _costs(profile: MachineProfile) -> dict[str, dict[str, float]]:
+    """Return seconds of instructions and of the kernel's work, by name."""
+    instructions = {entry.kernel: entry.seconds for entry in profile.floating_point}
+    return {"registers": instructions, "kernel": {cost.name: cost.seconds for cost in profile.kernel}}
 
 
 def print_comparison(first: MachineProfile, second: MachineProfile, rows: list[dict[str, Any]]) -> None:

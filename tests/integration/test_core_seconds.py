@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from convolver.analyzing.analyze import analyze
-from convolver.convolution.core_seconds import CoreSeconds
+from convolver.convolution.convolve import CoreSeconds
 from convolver.errors import CoverageError
 from convolver.execution.core_time import Walk, core_times
 from convolver.machine.cores import find_core

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from convolver.reporting.annotate import LARGEST_BYTES, read_source
+from convolver.reporting.program_report import LARGEST_BYTES, read_source
 from convolver.signature import origin
 
 

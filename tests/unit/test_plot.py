@@ -261,14 +261,14 @@ def test_no_picture_is_overwritten_and_unknown_formats_are_refused(chain, tmp_pa
 
 
 def test_labels_of_close_points_hide_neither_each_other_nor_a_point():
-    from convolver.plotting import placing, style
+    from convolver.plotting import labels, style
 
     with style.drawing(style.LIGHT):
         drawn, axes = style.figure()
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
         points = [(0.5, 0.5), (0.505, 0.5), (0.5, 0.51), (0.51, 0.51), (0.5, 0.5), (0.9, 0.1)]
-        placing.place_labels(axes, [(*point, f"L{at}", style.LIGHT.ink) for at, point in enumerate(points)], style.LIGHT)
+        labels.place_labels(axes, [(*point, f"L{at}", style.LIGHT.ink) for at, point in enumerate(points)], style.LIGHT)
         drawn.draw_without_rendering()
         boxes = [text.get_bbox_patch().get_window_extent() for text in axes.texts]
         places = axes.transData.transform(points)

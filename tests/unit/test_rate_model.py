@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from convolver.analyzing.core_cycles import CoreCycles
 from convolver.analyzing.falls import fold, with_scattered
-from convolver.convolution.convolve import convolve
-from convolver.convolution.core_seconds import CoreSeconds
+from convolver.convolution.convolve import CoreSeconds, convolve
 from convolver.convolution.cpu_ratio import cpu_ratio
 from convolver.convolution.memory import distinct_rows, kernel_hit_rates
 from convolver.convolution.rates import joined

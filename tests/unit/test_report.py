@@ -12,9 +12,9 @@ import pytest
 
 from convolver.errors import ProvenanceError, UsageError
 from convolver.reporting import tables
-from convolver.reporting.annotate import by_line, hot_files, read_source
 from convolver.reporting.html.data import page_data, unpack
 from convolver.reporting.html.page import render
+from convolver.reporting.program_report import by_line, hot_files, read_source
 from convolver.reporting.report_input import gather
 from convolver.units import format_seconds
 from tests.artifact_chain import CALLS, make_chain, make_objects, make_timeline
@@ -220,8 +220,7 @@ def test_annotated_source_shows_line_numbers_costs_and_as_much_of_a_long_line_as
 
     from rich.console import Console
 
-    from convolver.reporting.annotate import Source
-    from convolver.reporting.program_report import annotated
+    from convolver.reporting.program_report import Source, annotated
 
     chain = make_chain(tmp_path)
     path = str(tmp_path / "app.c")

@@ -19,7 +19,7 @@ from convolver.convolution.lost_time import lost_seconds
 from convolver.convolution.thread_costs import DEFAULT_COSTS, complex_capacity, drawn_costs, thread_costs
 from convolver.errors import FormatError
 from convolver.machine.catalog import find_machine
-from convolver.machine.complexes import complex_cpus, placement
+from convolver.machine.contention import complex_cpus, placement
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import Neighbour
 

@@ -12,8 +12,8 @@ from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.heavy import pl
 from convolver.machine.profile import MachineProfile
 from convolver.plotting.maps_picture import block_points, shown_curves
-from convolver.reporting.annotate import Source, hot_files, read_source
 from convolver.reporting.limiters import largest_causes
+from convolver.reporting.program_report import Source, hot_files, read_source
 from convolver.reporting.report_input import Bundle
 
 if TYPE_CHECKING:

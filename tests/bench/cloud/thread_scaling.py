@@ -30,7 +30,7 @@ from convolver.convolution.block_times import HIT_RATE
 from convolver.convolution.convolve import convolve
 from convolver.convolution.thread_costs import memory_capacity
 from convolver.machine.catalog import find_machine
-from convolver.machine.complexes import has_siblings
+from convolver.machine.contention import has_siblings
 from convolver.machine.siblings import beside_sibling
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
