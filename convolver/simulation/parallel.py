@@ -28,7 +28,32 @@ def shares(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> int:
     return min(common & -common, 1 << (max(jobs, 1).bit_length() - 1))
 
 
-class ParallelSimulator:
+class _OnThreads:
+    """Simulators that are fed beside a decoder, each on a thread of its own."""
+
+    simulators: list[Simulator]
+
+    def group_bursts(self) -> None:
+        """As :meth:`Simulator.group_bursts`."""
+        for simulator in self.simulators:
+            simulator.group_bursts()
+
+    def relay(self) -> Relay:
+        """Return what a decoder feeds: the simulators on threads beside it."""
+        return Relay(self.simulators)
+
+    @property
+    def references(self) -> int:
+        """References fed so far."""
+        return self.simulators[0].references
+
+    @property
+    def owners(self) -> int:
+        """One more than the largest owner fed so far."""
+        return max(simulator.owners for simulator in self.simulators)
+
+
+class ParallelSimulator(_OnThreads):
     """Used like a :class:`Simulator`.
 
     Lines whose numbers differ in their low bits never meet in a set, so the threads share nothing.
@@ -40,15 +65,6 @@ class ParallelSimulator:
         for value, simulator in enumerate(self.simulators):
             simulator.select(count - 1, value)
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
-
-    def group_bursts(self) -> None:
-        """As :meth:`Simulator.group_bursts`."""
-        for simulator in self.simulators:
-            simulator.group_bursts()
-
-    def relay(self) -> Relay:
-        """Return what a decoder feeds: the simulators on threads beside it."""
-        return Relay(self.simulators)
 
     def limit_owners(self, owners: int) -> None:
         """As :meth:`Simulator.limit_owners`."""
@@ -62,16 +78,6 @@ class ParallelSimulator:
             return
         for done in [self._pool.submit(simulator.feed, *arrays) for simulator in self.simulators]:  # type: ignore[arg-type]
             done.result()
-
-    @property
-    def references(self) -> int:
-        """References fed so far."""
-        return self.simulators[0].references
-
-    @property
-    def owners(self) -> int:
-        """One more than the largest owner fed so far."""
-        return max(simulator.owners for simulator in self.simulators)
 
     def grouped_counts(self, hierarchy: int, level: int) -> Counts:
         """Return the counts of one level of one hierarchy, shape (owners, groups)."""
@@ -97,32 +103,13 @@ def dealt(hierarchies: Sequence[Sequence[Geometry]], jobs: int) -> list[list[int
     return threads
 
 
-class SideBySide:
+class SideBySide(_OnThreads):
     """Machines dealt out to threads beside a decoder; used like a :class:`Simulator` once they were fed."""
 
     def __init__(self, hierarchies: Sequence[Sequence[Geometry]], threads: Sequence[Sequence[int]]) -> None:
         """``threads`` are the places of each thread's machines."""
         self.simulators = [Simulator([hierarchies[place] for place in places]) for places in threads]
         self._home = {place: (thread, at) for thread, places in enumerate(threads) for at, place in enumerate(places)}
-
-    def group_bursts(self) -> None:
-        """As :meth:`Simulator.group_bursts`."""
-        for simulator in self.simulators:
-            simulator.group_bursts()
-
-    def relay(self) -> Relay:
-        """Return what a decoder feeds: the simulators on threads beside it."""
-        return Relay(self.simulators)
-
-    @property
-    def references(self) -> int:
-        """References fed so far."""
-        return self.simulators[0].references
-
-    @property
-    def owners(self) -> int:
-        """One more than the largest owner fed so far."""
-        return self.simulators[0].owners
 
     def grouped_counts(self, hierarchy: int, level: int) -> Counts:
         """Return the counts of one level of one hierarchy, shape (owners, groups)."""
