@@ -21,7 +21,7 @@ import typer
 from convolver import __version__
 from convolver.child_processes import signal_name
 from convolver.cli.completion import VARIABLE
-from convolver.cli.verb_group import Verbs
+from convolver.cli.verb_group import Verbs, with_groups
 from convolver.errors import ConvolverError, ConvolverWarning
 from convolver.foreign_text import SHOW
 from convolver.tracing.launch import inherited_environment
@@ -90,7 +90,7 @@ def _built(verb: str) -> Any:
     if isinstance(module.verb, typer.Typer):
         alone.add_typer(module.verb, name=_named(verb))
     else:
-        alone.command(_named(verb), context_settings=getattr(module, "SETTINGS", None))(module.verb)
+        alone.command(_named(verb), context_settings=getattr(module, "SETTINGS", None))(with_groups(module.verb))
     (command,) = typer.main.get_group(alone).commands.values()
     command.short_help = VERBS[verb]
     return command

@@ -11,11 +11,10 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import (
     BASE,
+    AsData,
     Cores,
-    Csv,
     Dark,
     Force,
-    Json,
     Measured,
     Pin,
     Plot,
@@ -23,7 +22,6 @@ from convolver.cli.common import (
     existing,
     machine_names,
     new_file,
-    printed,
     say,
     wrote,
 )
@@ -53,8 +51,7 @@ def verb(
     plot: Plot = None,
     dark: Dark = False,
     force: Force = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Rank machines for a program by predicted time, and by cost where prices are given.
 
@@ -99,7 +96,7 @@ def verb(
 
         style.picture(plot, lambda look: draw(choices, look), dark=dark)
         wrote(plot)
-    if not printed(as_json, as_csv, lambda: rows(choices), lambda: rows(choices)):
+    if not as_data.printed(lambda: rows(choices), lambda: rows(choices)):
         console = out()
         console.print(chart(choices))
         console.print(conclusion(choices))

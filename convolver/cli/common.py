@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,6 @@ Plot = Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg o
 Dark = Annotated[bool, typer.Option("--dark", help="Dark picture.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Csv = Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")]
 State = Annotated[
     str | None,
     typer.Option(
@@ -81,21 +81,27 @@ def print_json(document: Any) -> None:
     typer.echo(json_text(document, indent=1))
 
 
-def printed(
-    as_json: bool, as_csv: bool, document: Callable[[], Any], rows: Callable[[], Iterable[Mapping[str, Any]]] | None = None
-) -> bool:
-    """Print what a verb shows as data where that is asked for; False: it is not. Without rows these are the document's.
+@dataclass(frozen=True, kw_only=True)
+class AsData:
+    """Options that ask for what a verb shows as data."""
 
-    Raises :class:`UsageError` when both are asked for.
-    """
-    if as_json and as_csv:
-        raise UsageError("--json and --csv contradict each other; choose one.")
-    if as_json:
-        print_json(document())
-    elif as_csv:
-        table = pl.DataFrame([flat(row) for row in (rows or document)()], infer_schema_length=None)
-        typer.echo(table.write_csv(), nl=False)
-    return as_json or as_csv
+    as_json: Json = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False
+
+    def check(self) -> None:
+        """Raise :class:`UsageError` when both are asked for."""
+        if self.as_json and self.as_csv:
+            raise UsageError("--json and --csv contradict each other; choose one.")
+
+    def printed(self, document: Callable[[], Any], rows: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> bool:
+        """Print it where that is asked for; False: it is not. Without rows these are the document's."""
+        self.check()
+        if self.as_json:
+            print_json(document())
+        elif self.as_csv:
+            table = pl.DataFrame([flat(row) for row in (rows or document)()], infer_schema_length=None)
+            typer.echo(table.write_csv(), nl=False)
+        return self.as_json or self.as_csv
 
 
 def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
+from convolver.cli.common import AsData, Force, new_file, wrote
 from convolver.errors import UsageError
 from convolver.heavy import pl
 from convolver.reporting.console import out
@@ -31,8 +31,7 @@ def verb(
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 15,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the CPU ratio of one run on two machines.")] = None,
     force: Force = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Compare two runs, machines or versions of a program block by block.
 
@@ -53,12 +52,12 @@ def verb(
         new_file(output, force)
     one, other = load(before), load(after)
     if measure is None and by != "line" and _of_one_run(one, other):
-        _show_ratio(one, other, by or "function", top, output, as_json, as_csv)
+        _show_ratio(one, other, by or "function", top, output, as_data)
         return
     if output is not None:
         raise UsageError("-o writes the CPU ratio of one run on two machines; these are two runs, so leave it out.")
     found = difference(one, other, by=by, measure=measure)
-    if not printed(as_json, as_csv, lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
+    if not as_data.printed(lambda: found.document(top), lambda: found.table.iter_rows(named=True)):
         _about({"before": one, "after": other})
         _show(found, (one, other), top)
 
@@ -70,9 +69,7 @@ def _of_one_run(one: Any, other: Any) -> bool:
     return both and one.inputs.get("signature") == other.inputs.get("signature") and one.machine != other.machine
 
 
-def _show_ratio(
-    base: BlockTimes, target: BlockTimes, by: str, top: int, output: Path | None, as_json: bool, as_csv: bool
-) -> None:
+def _show_ratio(base: BlockTimes, target: BlockTimes, by: str, top: int, output: Path | None, as_data: AsData) -> None:
     """Print, and write, the CPU ratio of a run on two machines, by function or block."""
     from rich.text import Text
 
@@ -88,7 +85,7 @@ def _show_ratio(
         result.save(output)
         wrote(output)
     rows = deciding(result, by).head(top).to_dicts()
-    if printed(as_json, as_csv, lambda: {**result.summary(), f"{by}s": rows}, lambda: rows):
+    if as_data.printed(lambda: {**result.summary(), f"{by}s": rows}, lambda: rows):
         return
     console = out()
     console.print(about_times([base, target]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from convolver import __version__
-from convolver.cli.common import Csv, Json, printed
+from convolver.cli.common import AsData
 from convolver.errors import ToolError
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from convolver.reporting.installation import Check
 
 
-def verb(as_json: Json = False, as_csv: Csv = False) -> None:
+def verb(as_data: AsData = AsData()) -> None:
     """Check what is installed, what is missing, and say the exact command to get it.
 
     Ends with status 0 when the chain probe, trace, simulate, predict can run here, else with 4.
@@ -31,7 +31,7 @@ def verb(as_json: Json = False, as_csv: Csv = False) -> None:
     found = checks()
     good = ready(found)
     rows = [check.document() for check in found]
-    if not printed(as_json, as_csv, lambda: {"version": __version__, "ready": good, "checks": rows}, lambda: rows):
+    if not as_data.printed(lambda: {"version": __version__, "ready": good, "checks": rows}, lambda: rows):
         _show(found, good, __version__)
     if not good:
         raise typer.Exit(ToolError.exit_code)

@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import replace
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, wrote
+from convolver.cli.common import AsData, Force, existing, new_file, wrote
 from convolver.errors import ConvolverError, HierarchyError, UsageError
 from convolver.progress import Progress
 from convolver.reporting.console import out, terminal_progress
@@ -73,8 +73,7 @@ def verb(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write the hit rates, for `convolver plot misses`.")
     ] = None,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
     force: Force = False,
 ) -> None:
     """Simulate variants of one cache level of a machine on a recorded trace, all in one pass.
@@ -110,7 +109,7 @@ def verb(
         rates.save(path)
     seconds = _seconds(recorded, varied, machines, progress)
     rows = [{**row, "seconds": seconds.get(row["machine"])} for row in compared(rates)]
-    if not printed(json, csv, lambda: rows):
+    if not as_data.printed(lambda: rows):
         print_about(recorded.signature, [varied.name])
         _print_table(rows)
     if path:

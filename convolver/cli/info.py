@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Json, flat, printed
+from convolver.cli.common import AsData, flat
 from convolver.heavy import pl
 from convolver.reporting.console import out, terminal_progress
 
@@ -21,8 +21,7 @@ def verb(
         Path,
         typer.Argument(metavar="FILE", help="Any file that Convolver wrote, or MPI events (a recording's folder, .dim, .prv)."),
     ],
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Explain and verify an artifact: trace, signature, hit rates, block times, ratio, prediction, machine, ...
 
@@ -42,7 +41,7 @@ def verb(
         document = {"meaning": "MPI events of one run", **load_events(file, progress=terminal_progress()).summary()}
     else:
         document = describe(file, terminal_progress())
-    if not printed(as_json, as_csv, lambda: document, lambda: _named(document)):
+    if not as_data.printed(lambda: document, lambda: _named(document)):
         _show(file, document)
 
 

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Force, Json, new_file, print_json, printed, say, wrote
+from convolver.cli.common import AsData, Force, Json, new_file, print_json, say, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
@@ -25,7 +25,7 @@ verb = new_group("List, show, compare, check, add, merge and project machine pro
 
 
 @verb.command("list")
-def list_command(json: Json = False, csv: Csv = False) -> None:
+def list_command(as_data: AsData = AsData()) -> None:
     """List the machines that are known by name.
 
     \b
@@ -36,15 +36,14 @@ def list_command(json: Json = False, csv: Csv = False) -> None:
     from convolver.reporting.machine_tables import machine_rows, print_machines
 
     rows = machine_rows()
-    if not printed(json, csv, lambda: rows):
+    if not as_data.printed(lambda: rows):
         print_machines(rows)
 
 
 @verb.command("show")
 def show_command(
     machine: Machine,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Show a machine: geometry, cost of a reference by pattern and level, instructions, where the numbers come from.
 
@@ -59,7 +58,7 @@ def show_command(
     profile = find_machine(machine)
     rows = profile_rows(profile)
     about = {"plateaus": rows, "kernel": [to_builtins(cost) for cost in profile.kernel], "provenance": profile.provenance}
-    if not printed(json, csv, lambda: {**profile.summary(), **about}, lambda: rows):
+    if not as_data.printed(lambda: {**profile.summary(), **about}, lambda: rows):
         print_profile(profile)
 
 
@@ -67,8 +66,7 @@ def show_command(
 def compare_command(
     first: Machine,
     second: Annotated[str, typer.Argument(help="Another one.", autocompletion=completing.machines)],
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Compare two machines, kernel by kernel and level by level: time on the first over time on the second.
 
@@ -82,15 +80,14 @@ def compare_command(
 
     left, right = find_machine(first), find_machine(second)
     rows = compare_rows(left, right)
-    if not printed(json, csv, lambda: {"first": left.summary(), "second": right.summary(), "rows": rows}, lambda: rows):
+    if not as_data.printed(lambda: {"first": left.summary(), "second": right.summary(), "rows": rows}, lambda: rows):
         print_comparison(left, right, rows)
 
 
 @verb.command("check")
 def check_command(
     machine: Machine,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Say what is doubtful about a machine's profile: noise, missing curves, capacities that nobody gets, odd orders.
 
@@ -106,7 +103,7 @@ def check_command(
     profile = find_machine(machine)
     findings = check_profile(profile)
     rows = [finding._asdict() for finding in findings]
-    if not printed(json, csv, lambda: {"name": profile.name, "id": profile.id, "findings": rows}, lambda: rows):
+    if not as_data.printed(lambda: {"name": profile.name, "id": profile.id, "findings": rows}, lambda: rows):
         print_findings(profile, findings)
 
 
@@ -170,8 +167,7 @@ def core_command(
         typer.Option("--output", "-o", help="With --from-llvm-mca: the table; default in the user's folder of cores."),
     ] = None,
     force: Force = False,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Show how a machine's core executes instructions: what its table says, and what the machine's probes say instead.
 
@@ -194,7 +190,7 @@ def core_command(
         _seed_core(profile, from_llvm_mca, output, force)
     table, how = choose_core(profile.cpu)
     rows = core_rows(table, profile)
-    if not printed(json, csv, lambda: {"machine": profile.name, "core": table.name, "found_by": how, "rows": rows}, lambda: rows):
+    if not as_data.printed(lambda: {"machine": profile.name, "core": table.name, "found_by": how, "rows": rows}, lambda: rows):
         print_core(profile, table, how, rows)
 
 
@@ -288,8 +284,7 @@ def merge_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Profile to write, NAME.machine.json.")],
     calibrate: Annotated[bool, typer.Option("--calibrate/--no-calibrate", help="Fit the rate model on the curves.")] = True,
     force: Force = False,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Merge probes that were made at different moments: the quietest of the core, the median of last cache and memory.
 
@@ -315,6 +310,6 @@ def merge_command(
     profile.save(path)
     rows = profile_rows(profile)
     about = {"plateaus": rows, "provenance": profile.provenance}
-    if not printed(json, csv, lambda: {**profile.summary(), **about}, lambda: rows):
+    if not as_data.printed(lambda: {**profile.summary(), **about}, lambda: rows):
         print_profile(profile)
     wrote(path)

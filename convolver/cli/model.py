@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Dark, Force, Json, new_file, printed, say, wrote
+from convolver.cli.common import AsData, Dark, Force, Json, new_file, say, wrote
 from convolver.cli.model_show import cell, grid_of, show_model
 from convolver.cli.model_traces import traces
 from convolver.cli.verb_group import new_group
@@ -90,7 +90,7 @@ def fit_command(
     given: dict[str, Any] = {"target": target, "features": names, "callpath": callpath, "center": center, "units": units}
     model = fit(kind, table, progress=terminal_progress(), **given, **options)
     model.save(path)
-    show_model(model, json)
+    show_model(model, AsData(as_json=json))
     wrote(path)
 
 
@@ -99,8 +99,7 @@ def apply_command(
     model: Annotated[Path, typer.Argument(help="Model file.")],
     point: Annotated[list[str], typer.Argument(help="FEATURE=VALUE words; a value may be a list at commas.")],
     level: Annotated[float, typer.Option("--confidence", help="Level of the prediction interval.")] = 0.95,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Predict at a point, with interval and baselines; a point outside the data is named in a warning.
 
@@ -110,7 +109,7 @@ def apply_command(
       convolver model apply bt.model.json P=36,49,64 L=1e-5 BW=1e8 --json
     """
     rows = _applied(model, point, level)
-    if not printed(json, csv, lambda: rows):
+    if not as_data.printed(lambda: rows):
         out().print(_grid(rows))
 
 
@@ -161,7 +160,7 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
 
 
 @verb.command("show")
-def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], json: Json = False, csv: Csv = False) -> None:
+def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], as_data: AsData = AsData()) -> None:
     """Print a model: equation, terms with errors and flags, domain, quality, baselines.
 
     \b
@@ -171,7 +170,7 @@ def show_command(model: Annotated[Path, typer.Argument(help="Model file.")], jso
     """
     from convolver.modeling.model_artifact import Model
 
-    show_model(Model.load(model), json, csv)
+    show_model(Model.load(model), as_data)
 
 
 def observations_of(model: Model, table: Path, feature: str | None, callpath: str | None) -> Observations:
@@ -191,8 +190,7 @@ def check_command(
     table: Annotated[Path, typer.Argument(help="Measurement table, best one that the model has not seen.")],
     by: Annotated[str | None, typer.Option(help="Feature whose values are the rows; default the first.")] = None,
     callpath: Annotated[str | None, typer.Option(help="Callpath to model, where the table has several.")] = None,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Compare a model with measurements: mean and largest relative error for each value of a feature, and over all.
 
@@ -208,7 +206,7 @@ def check_command(
     data = observations_of(loaded, table, by, callpath)
     feature = by or next(iter(data.x))
     rows = checked(data.x[feature], data.y, loaded.apply(data.x), feature)
-    if not printed(json, csv, lambda: rows):
+    if not as_data.printed(lambda: rows):
         out().print(grid_of(rows, f"{loaded.name} on {table.name}"))
 
 
@@ -310,7 +308,7 @@ def collect_command(
 
 
 @verb.command("kinds")
-def kinds_command(json: Json = False, csv: Csv = False) -> None:
+def kinds_command(as_data: AsData = AsData()) -> None:
     """List the kinds of models with what each is for.
 
     \b
@@ -321,7 +319,7 @@ def kinds_command(json: Json = False, csv: Csv = False) -> None:
     from convolver.modeling.base import MODELERS, modeler
 
     rows = {kind: (modeler(kind).__doc__ or "").split("\n")[0].split(";")[0] for kind in sorted(MODELERS)}
-    if not printed(json, csv, lambda: rows, lambda: [{"kind": kind, "meaning": text} for kind, text in rows.items()]):
+    if not as_data.printed(lambda: rows, lambda: [{"kind": kind, "meaning": text} for kind, text in rows.items()]):
         for kind, text in rows.items():
             typer.echo(f"{kind:14} {text}")
 

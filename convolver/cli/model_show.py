@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from convolver.cli.common import printed, say
+from convolver.cli.common import AsData, say
 from convolver.reporting.console import out
 from convolver.reporting.grid import Table, grid
 
@@ -17,12 +17,12 @@ _ERROR = "_relative_error"
 _OWN = ("P", "samples", "alpha_seconds", "beta_latencies", "gamma_bytes", "not_significant", "own_max_relative_error")
 
 
-def show_model(model: Model, json: bool, csv: bool = False) -> None:
+def show_model(model: Model, as_data: AsData) -> None:
     """Print a model: equation, terms with errors and flags, quality, validation, baselines."""
     from convolver.modeling.model_artifact import finite
 
     summary = finite(model.summary())
-    if printed(json, csv, lambda: summary, lambda: summary["terms"]):
+    if as_data.printed(lambda: summary, lambda: summary["terms"]):
         return
     from convolver.reporting.metadata import metadata
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from convolver.cli.common import Csv, Dark, Dask, Force, Jobs, Json, new_file, print_json, printed, say, wrote
+from convolver.cli.common import AsData, Dark, Dask, Force, Jobs, Json, new_file, print_json, say, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.plotting import style
@@ -192,8 +192,7 @@ def points_command(
     dimensions: Annotated[int, typer.Option(help="Sides of the domain that shrink together.", min=1, max=3)] = 3,
     size: Size = None,
     point: Point = None,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Say which smaller workload to measure on few processes, and how near measured ones come to the target (P3S).
 
@@ -220,7 +219,7 @@ def points_command(
         document["between_points"] = between_points(compared)
         document["seconds"] = sum(row.seconds for row in rows)
         document["operations"] = [asdict(row) for row in rows]
-    if not printed(json, csv, lambda: document, lambda: document.get("points") or [document]):
+    if not as_data.printed(lambda: document, lambda: document.get("points") or [document]):
         _show_points(document)
 
 
@@ -266,8 +265,7 @@ def speedup_command(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Picture: .png, .svg or .pdf.")] = None,
     dark: Dark = False,
     force: Force = False,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Predict speedup and efficiency over process counts and say how many processes pay.
 
@@ -294,7 +292,7 @@ def speedup_command(
     points = scaling_curve(seconds, threshold)
     text = advice(points)
     rows = _rows(points, scalable.counts)
-    if not printed(json, csv, lambda: {"points": rows, "threshold": threshold, "advice": text}, lambda: rows):
+    if not as_data.printed(lambda: {"points": rows, "threshold": threshold, "advice": text}, lambda: rows):
         _show_speedup(points, scalable.counts, text)
     if path is not None:
         from convolver.plotting.elapsed_curves import draw_speedup

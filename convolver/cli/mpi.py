@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Force, Json, finite, new_file, print_json, printed, say, wrote
+from convolver.cli.common import AsData, Force, Json, finite, new_file, print_json, say, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.reporting.console import out, terminal_progress
@@ -214,8 +214,7 @@ def play_command(
     ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores that the ranks hold, for the cost; default one a rank.", min=1)] = None,
     mpicc: Annotated[str | None, typer.Option(help="Compiler wrapper of the MPI library; found from the launcher.")] = None,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Perform a trace on real ranks: its messages through MPI, its computation as a loop calibrated on these processors.
 
@@ -232,7 +231,7 @@ def play_command(
 
     document = _document(load_events(trace, progress=terminal_progress()), launcher or [], config, mpicc)
     document |= _costs(document, actual, cores)
-    if not printed(json, csv, lambda: document, lambda: document["phases"] or [document]):
+    if not as_data.printed(lambda: document, lambda: document["phases"] or [document]):
         _print(trace, document)
 
 

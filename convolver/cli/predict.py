@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Children, Csv, Hits, Json, Measured, printed
+from convolver.cli.common import AsData, Children, Hits, Measured
 from convolver.cli.trace_plan import Engine, Sampling, on_engine
-from convolver.cli.verb_group import with_groups
 from convolver.cli.wanted import Parallel, Wanted
 from convolver.convolution.verdict import BaseCheck, base_check, judged_target
 from convolver.errors import UsageError
@@ -26,20 +25,18 @@ CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 
 
-@with_groups
 def verb(
-    *,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
-    wanted: Wanted,
+    wanted: Wanted = Wanted(),
     hits: Hits = None,
     measured: Measured = None,
     measure_runs: Annotated[int, typer.Option("--measure", min=0, help="Native runs of the command; 0: none.")] = 3,
-    sampling: Sampling,
+    sampling: Sampling = Sampling(),
     engine: Engine = None,
     children: Children = False,
-    parallel: Parallel,
+    parallel: Parallel = Parallel(),
     events: Annotated[
         Path | None, typer.Option("--events", help="MPI events to replay with one CPU ratio for all ranks.")
     ] = None,
@@ -53,8 +50,7 @@ def verb(
     ] = "calibrated",
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = HOT,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 6 where the check on the base fails.")] = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Predict a program's time on the base machine and its CPU ratio to targets.
 
@@ -73,7 +69,7 @@ def verb(
 
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
-        return predict_runs(parallel, wanted, overlap, as_json, as_csv)
+        return predict_runs(parallel, wanted, overlap, as_data)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
     from convolver.cli.predict_steps import Chain
@@ -98,13 +94,13 @@ def verb(
             from convolver.cli.predict_children import predict_children, report_children
 
             found = predict_children(chain, words, plan, runs=measure_runs, measured=measured, overlap=overlap, method=method)
-            if not report_children(chain, *found, top, as_json, as_csv) and strict:
+            if not report_children(chain, *found, top, as_data) and strict:
                 raise typer.Exit(CHECK_FAILED)
             return
         chain.record(words, measure_runs, plan, engine)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
-    if not printed(as_json, as_csv, lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):
+    if not as_data.printed(lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):
         show(predictions, top, chain.seen)
         chain.say_wrote()
     check = _checked(predictions[0], chain.seen)

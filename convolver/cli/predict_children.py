@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from convolver.analyzing.analyze import analyze, load_program
-from convolver.cli.common import printed, say
+from convolver.cli.common import AsData, say
 from convolver.cli.predict_steps import say_failed
 from convolver.convolution.processes_sum import sum_of_processes
 from convolver.convolution.verdict import base_check, judged_target
@@ -78,9 +78,7 @@ def _predicted(chain: Chain, child: ChildTrace, overlap: str, method: str) -> Pr
     return ProcessPrediction(child, predictions, (trace.signature.header.get("system") or {}).get("pages") or {})
 
 
-def report_children(
-    chain: Chain, found: list[ProcessPrediction], sums: list[dict[str, Any]], top: int, as_json: bool, as_csv: bool
-) -> bool:
+def report_children(chain: Chain, found: list[ProcessPrediction], sums: list[dict[str, Any]], top: int, as_data: AsData) -> bool:
     """Print the sums and the processes; return False where the check on the base failed."""
     rows = [one.row for one in found]
     pages = sum((one.pages for one in found), Counter())
@@ -96,7 +94,7 @@ def report_children(
             "processes": rows,
         }
 
-    if not printed(as_json, as_csv, document, lambda: rows):
+    if not as_data.printed(document, lambda: rows):
         _show(rows, sums, top)
         if check is not None:
             say(check.sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from convolver.cli.common import existing, new_file, new_folder, printed, say, wrote
+from convolver.cli.common import AsData, existing, new_file, new_folder, say, wrote
 from convolver.errors import UsageError
 from convolver.units import format_share
 
@@ -20,7 +20,7 @@ SHOWN = 6
 SUFFIXES = (".run.json", ".timeline.parquet", ".ranks.png", ".dim", ".cfg")
 
 
-def predict_runs(parallel: Parallel, wanted: Wanted, overlap: str, as_json: bool, as_csv: bool) -> None:
+def predict_runs(parallel: Parallel, wanted: Wanted, overlap: str, as_data: AsData) -> None:
     """Predict, print and keep the artifacts of each target."""
     from convolver.machine.catalog import find_machine
 
@@ -41,7 +41,7 @@ def predict_runs(parallel: Parallel, wanted: Wanted, overlap: str, as_json: bool
             _keep(one, paths)
     rows = [{**one.summary(), "artifacts": {k: str(v) for k, v in paths.items()}} for one, paths in zip(found, kept, strict=True)]
     ranks = [{"base": row["base"], "target": row["target"], **rank} for row in rows for rank in row["ranks"]]
-    if not printed(as_json, as_csv, lambda: rows[0] if len(rows) == 1 else {"targets": rows}, lambda: ranks):
+    if not as_data.printed(lambda: rows[0] if len(rows) == 1 else {"targets": rows}, lambda: ranks):
         for one in found:
             _show(one)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import Csv, Force, Json, new_file, printed, say, wrote
+from convolver.cli.common import AsData, Force, new_file, say, wrote
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
 from convolver.units import format_share, parse_bytes
@@ -55,8 +55,7 @@ def verb(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Profile; default HOST.machine.json.")] = None,
     force: Force = False,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Measure this machine's caches, memory and instructions and write its profile.
 
@@ -86,8 +85,7 @@ def verb(
         return
     if quick and full:
         raise UsageError("--quick and --full exclude each other; give one of them.")
-    if json and csv:
-        raise UsageError("--json and --csv contradict each other; choose one.")
+    as_data.check()
     if pages not in ("default", "4k", "thp", "2m"):
         raise UsageError(f"'{pages}' is no kind of pages; choose default, 4k, thp or 2m.")
     _check_cpu(cpu)
@@ -122,6 +120,6 @@ def verb(
         profile = msgspec.structs.replace(profile, network=measure_network(network.split()))
     profile.save(path)
     rows = profile_rows(profile)
-    if not printed(json, csv, lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
+    if not as_data.printed(lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
         print_profile(profile)
     wrote(path)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Dask, Force, Jobs, Json, new_file, printed, wrote
-from convolver.cli.verb_group import Verbs, new_group, with_groups
+from convolver.cli.common import AsData, Dask, Force, Jobs, new_file, wrote
+from convolver.cli.verb_group import Verbs, new_group
 from convolver.errors import UsageError
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
@@ -119,21 +119,18 @@ def _print(timeline: Timeline) -> None:
 
 
 @verb.command("run")
-@with_groups
 def run_command(
-    *,
     trace: Trace,
     config: Config,
     cpu_ratio: Ratio = 1.0,
-    changes: Changes,
+    changes: Changes = Changes(),
     algorithms: Annotated[
         str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the timeline (Parquet).")] = None,
     prv: Annotated[Path | None, typer.Option(help="Write the timeline for Paraver (.prv, .pcf, .row).")] = None,
     force: Force = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Replay an MPI trace (.dim or recorded events) on a parameterized network and predict its run time.
 
@@ -165,7 +162,7 @@ def run_command(
 
         write_prv(timeline, prv, placement=network.placement(events.ranks))
         wrote(prv)
-    if not printed(as_json, as_csv, timeline.document, lambda: timeline.document()["ranks"]):
+    if not as_data.printed(timeline.document, lambda: timeline.document()["ranks"]):
         _about(trace, events, config, network, cpu_ratio)
         _print(timeline)
 
@@ -176,8 +173,7 @@ def analyze_command(
     config: Config,
     cpu_ratio: Ratio = 1.0,
     eager: Eager = None,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Say what limits the run: critical path by activity, rank and phase, parallel efficiency, sensitivity to the machine.
 
@@ -204,7 +200,7 @@ def analyze_command(
         },
         "sensitivity": sensitivity(replayer, network, cpu_ratio),
     }
-    if not printed(as_json, as_csv, lambda: document, lambda: document["sensitivity"]):
+    if not as_data.printed(lambda: document, lambda: document["sensitivity"]):
         _about(trace, events, config, network, cpu_ratio)
         _print_analysis(document)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from convolver.cli.common import Csv, Force, Json, new_file, printed, wrote
+from convolver.cli.common import AsData, Force, new_file, wrote
 from convolver.errors import UsageError
 from convolver.outputs import save_text
 from convolver.reporting.console import out
@@ -31,8 +31,7 @@ def verb(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows to show.")] = 10,
     force: Force = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Show a predicted program: times, hot blocks, hot functions, sources; with --html as one self-contained page.
 
@@ -55,7 +54,7 @@ def verb(
         save_text(html, render(bundle))
         wrote(html)
         return
-    if printed(as_json, as_csv, lambda: document(bundle, top), lambda: _rows(bundle)):
+    if as_data.printed(lambda: document(bundle, top), lambda: _rows(bundle)):
         return
     if source is not None:
         _print_source(bundle, source)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Force, Json, existing, new_file, printed, say, wrote
+from convolver.cli.common import AsData, Force, existing, new_file, say, wrote
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
 
@@ -34,8 +34,7 @@ def verb(
     ],
     turn: Annotated[float, typer.Option(help="How long a core runs before the next one does.")] = 1000,
     by: Annotated[str, typer.Option("--turns-in", help="What turns are counted in: references or instructions.")] = "references",
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
     force: Force = False,
 ) -> None:
     """Simulate every thread of some traces on a core of its own; levels that the machine marks as shared are shared.
@@ -62,7 +61,7 @@ def verb(
     found = simulate_shared(recorded, profile, turn=turn, costs=costs, progress=terminal_progress())
     for rates, path in zip(found, paths, strict=True):
         rates.save(path)
-    if not printed(json, csv, lambda: _rows(traces, found, profile.name)):
+    if not as_data.printed(lambda: _rows(traces, found, profile.name)):
         for one, trace, rates in zip(recorded, traces, found, strict=True):
             say(f"{trace}: {rates.references:,} references")
             print_about(one.signature, [profile.name])

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import Csv, Dask, Force, Jobs, Json, existing, new_file, printed, say, wrote
+from convolver.cli.common import AsData, Dask, Force, Jobs, existing, new_file, say, wrote
 from convolver.errors import UsageError
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
@@ -124,8 +124,7 @@ def verb(
         Literal["block", "object"],
         typer.Option(help="object: also tell what each data object has of the counts, of a trace with --data-objects."),
     ] = "block",
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
     force: Force = False,
 ) -> None:
     """Simulate the caches of machines on a recorded trace, all in one pass, and write hits per block and level.
@@ -151,7 +150,7 @@ def verb(
         if causes or lines or by == "object":
             raise UsageError("--causes, --lines and --by object are for one trace; leave them out for a folder.")
         sums = simulate_folder(trace, machines, path, jobs, dask)
-        if not printed(json, csv, lambda: sums, lambda: sums):
+        if not as_data.printed(lambda: sums, lambda: sums):
             print_sums(sums)
         wrote(path)
         return
@@ -164,7 +163,7 @@ def verb(
         rates, objects = simulate_objects(recorded, machines, **options)
         rates.save(path)
         objects.save(objects_path)
-        _show_objects(recorded.signature, objects, json, csv)
+        _show_objects(recorded.signature, objects, as_data)
         wrote(path)
         wrote(objects_path)
         return
@@ -174,7 +173,7 @@ def verb(
     if lines:
         found = [{**one, "lines": line_rows(recorded.signature, rates, one["machine"], lines)} for one in found]
     rows = [{"machine": one["machine"], **level} for one in found for level in one["levels"]]
-    if not printed(json, csv, lambda: found, lambda: rows):
+    if not as_data.printed(lambda: found, lambda: rows):
         print_about(recorded.signature, rates.machines)
         print_totals(rates)
         print_details(rates)
@@ -184,10 +183,10 @@ def verb(
     wrote(path)
 
 
-def _show_objects(signature: Signature, objects: ObjectHits, json: bool, csv: bool) -> None:
+def _show_objects(signature: Signature, objects: ObjectHits, as_data: AsData) -> None:
     from convolver.reporting.cache_details import hits_table
 
-    if not printed(json, csv, lambda: objects.by_object().to_dicts()):
+    if not as_data.printed(lambda: objects.by_object().to_dicts()):
         print_about(signature, objects.machines)
         for machine in objects.machines:
             out().print(hits_table(objects, machine))

@@ -15,7 +15,6 @@ from msgspec.structs import replace as changed
 from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
 from convolver.cli.trace_plan import Engine, Recording, on_engine, switched
-from convolver.cli.verb_group import with_groups
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
 from convolver.reporting.grid import percent
@@ -203,14 +202,12 @@ def _attachment(process: int | None, seconds: str | None, command: list[str] | N
 SETTINGS = {"allow_interspersed_args": False}
 
 
-@with_groups
 def verb(
-    *,
     command: Annotated[list[str] | None, typer.Argument(help="Command to trace with its arguments, after '--'.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
-    recording: Recording,
+    recording: Recording = Recording(),
     simulate: Annotated[
         list[str] | None,
         typer.Option(

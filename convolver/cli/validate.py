@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import msgspec
 import typer
 
-from convolver.cli.common import Csv, Json, printed, say, wrote
+from convolver.cli.common import AsData, say, wrote
 from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
@@ -37,8 +37,7 @@ def verb(
         str | None,
         typer.Option("--export", metavar="NAME", help="Measure only, and write NAME.machine.json and times-NAME.csv."),
     ] = None,
-    json: Json = False,
-    csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Predict and measure programs under several conditions and say how good the predictions are.
 
@@ -83,7 +82,7 @@ def verb(
     for path in write_result(result, output):
         wrote(path)
     _say_busy(result)
-    if not printed(json, csv, result.summary, lambda: result.rows):
+    if not as_data.printed(result.summary, lambda: result.rows):
         print_result(result)
 
 

@@ -38,15 +38,26 @@ class Verbs(TyperGroup):
             formatter.write_dl(rows)
 
 
+class _Group(typer.Typer):
+    """Verbs that may take their options in groups (:func:`with_groups`)."""
+
+    def command(self, *words: Any, **options: Any) -> Callable[[Any], Any]:
+        """Return what adds a verb."""
+        add = super().command(*words, **options)
+        return lambda verb: add(with_groups(verb))
+
+
 def new_group(words: str, cls: type[Verbs] = Verbs) -> typer.Typer:
     """Return an empty group of verbs with these words of help."""
-    return typer.Typer(cls=cls, no_args_is_help=True, help=words, rich_markup_mode=None)
+    return _Group(cls=cls, no_args_is_help=True, help=words, rich_markup_mode=None)
 
 
 def with_groups(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb for the parser, to which a parameter that is a dataclass stands for its fields, an option each."""
     hints = get_type_hints(verb, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    if not groups:
+        return verb
     flat: list[Parameter] = []
     for name, parameter in signature(verb).parameters.items():
         if name in groups:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import BASE, Cores, Csv, Dark, Force, Hits, Json, Pin, Plot, existing, new_file, pinning, printed, wrote
+from convolver.cli.common import BASE, AsData, Cores, Dark, Force, Hits, Pin, Plot, existing, new_file, pinning, wrote
 from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 
@@ -21,8 +21,7 @@ def verb(
     plot: Plot = None,
     dark: Dark = False,
     force: Force = False,
-    as_json: Json = False,
-    as_csv: Csv = False,
+    as_data: AsData = AsData(),
 ) -> None:
     """Predict a program's time on a machine with larger caches, a faster memory or core, or huge pages.
 
@@ -50,7 +49,7 @@ def verb(
 
         style.picture(plot, lambda look: draw_what_if(found, name, look), dark=dark)
         wrote(plot)
-    if not printed(as_json, as_csv, lambda: rows(found), lambda: rows(found)):
+    if not as_data.printed(lambda: rows(found), lambda: rows(found)):
         console = out()
         console.print(what_if_chart(found, name))
         console.print(what_if_conclusion(found))
