@@ -152,9 +152,30 @@ def predict_from(
     same = target.id == base.id
     waited = waiting_seconds if same else None
     of_target = of_base if same and beside is None else on(target, beside=beside, waiting_seconds=waited)
-    times = [of_base, of_target]
-    ratio = cpu_ratio(*times)
-    measured = measured_seconds if measured_seconds is not None else signature.measured_seconds
+    ratio = cpu_ratio(of_base, of_target)
+    papers = (paper_of_base, paper_seconds(analysis, target, overlap))
+    known = signature.measured_seconds if measured_seconds is None else measured_seconds
+    inputs = {"signature": signature.id, "hit_rates": analysis.inputs.get("hit_rates"), "base": base.id, "target": target.id}
+    document = _document(inputs, signature, (of_base, of_target), ratio, correct, known, papers)
+    timeline = None
+    if events is not None:
+        from convolver.mpi.network_replay import replay
+
+        timeline = replay(events, target, document["cpu_ratio"])
+        document["replay"] = timeline.summary()
+    return Prediction(document, base=of_base, target=of_target, ratio=ratio, analysis=analysis, timeline=timeline)
+
+
+def _document(
+    inputs: Mapping[str, str | None],
+    signature: Signature,
+    times: Sequence[BlockTimes],
+    ratio: CpuRatio,
+    correct: Model | None,
+    measured: float | None,
+    papers: tuple[float, float],
+) -> dict[str, Any]:
+    """Return what is predicted of a program with these times on base and target; ``papers``: seconds by the paper's own rates."""
     seconds = [_corrected(one, signature, correct) for one in times]
     user = seconds[0] / seconds[1] if correct is not None else ratio.total
     # A correction was fitted to measured times, which hold system time.
@@ -164,16 +185,10 @@ def predict_from(
     if ratio.interval is not None:
         ends = [ratio_with_system(end * user / ratio.total, seconds[1], systems) for end in ratio.interval]
     sides = [_side(*one) for one in zip(times, seconds, systems, strict=True)]
-    document: dict[str, Any] = {
+    return {
         "schema": SCHEMA,
         "version": KINDS[SCHEMA].version,
-        "inputs": {
-            "signature": signature.id,
-            "hit_rates": analysis.inputs.get("hit_rates"),
-            "base": base.id,
-            "target": target.id,
-            "correction": None if correct is None else correct.id,
-        },
+        "inputs": {**inputs, "correction": None if correct is None else correct.id},
         "command": signature.header.get("command"),
         "base": sides[0],
         "target": {**sides[1], **anchored(measured, total, ends)},
@@ -185,19 +200,12 @@ def predict_from(
         "coverage": times[0].coverage,
         "sampled_share": times[0].sampled_share,
         "extrapolated_share": times[0].extrapolated_share,
-        "overlap": overlap,
-        "method": method,
-        "paper": _paper((paper_of_base, paper_seconds(analysis, target, overlap)), measured),
+        "overlap": times[0].header["overlap"],
+        "method": times[0].header["method"],
+        "paper": _paper(papers, measured),
         "totals": signature.totals,
         "complete": bool(signature.header.get("complete", True)),
     }
-    timeline = None
-    if events is not None:
-        from convolver.mpi.network_replay import replay
-
-        timeline = replay(events, target, total)
-        document["replay"] = timeline.summary()
-    return Prediction(document, base=times[0], target=times[1], ratio=ratio, analysis=analysis, timeline=timeline)
 
 
 def _paper(seconds: Sequence[float], measured: float | None) -> dict[str, float | None]:
