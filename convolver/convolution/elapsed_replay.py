@@ -38,7 +38,7 @@ from convolver.convolution.uncertainty import interval_ends
 from convolver.machine.catalog import MachineName
 from convolver.machine.contention import Placement, complex_cpus, has_siblings, placed, placement
 from convolver.machine.profile import MachineProfile
-from convolver.machine.siblings import beside_sibling
+from convolver.machine.project import beside_sibling
 from convolver.simulation.handed_lines import can_tell
 from convolver.tracing.reader import Trace
 from convolver.units import format_share

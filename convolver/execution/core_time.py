@@ -21,7 +21,7 @@ from convolver.execution.static import static_cycles
 from convolver.heavy import pl
 from convolver.machine.cores import WIDTHS, CoreTable, choose_core
 from convolver.machine.profile import MachineProfile
-from convolver.machine.siblings import CORE_THREADS
+from convolver.machine.project import CORE_THREADS
 from convolver.progress import SILENT, Progress
 from convolver.tracing.definitions import CONTINUED, starts
 

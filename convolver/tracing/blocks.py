@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.foreign_text import visible
+from convolver.heavy import pl
 from convolver.tracing.branch_code import transfers
-from convolver.tracing.definitions import CONTINUED, STORE, Definitions, counter_values, guard_executions
+from convolver.tracing.definitions import CONTINUED, STORE, Definitions, counter_values, guard_executions, starts
 
 COUNTS = ("executions", "instructions", "loads", "stores", "load_bytes", "store_bytes", "flops")
 
@@ -175,4 +177,37 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
         counts=counts,
         site_blocks=block[distinct.number[definitions.instruction_of_site]].astype(np.uint32),
         instruction_blocks=block[distinct.number].astype(np.uint32),
+    )
+
+
+def _codes(definitions: Definitions) -> list[bytes]:
+    code, first = definitions.code.tobytes(), definitions.first_code.tolist()
+    sizes = definitions.segments["code_bytes"].tolist()
+    return [code[begin : begin + size] for begin, size in zip(first, sizes, strict=True)]
+
+
+def segment_table(definitions: Definitions, counters: NDArray[np.uint64], blocks: Blocks) -> pl.DataFrame:
+    """Return one row a segment, in the order of ids.
+
+    Columns: ``segment`` (id), ``module`` (path, empty outside every file), ``offset`` (in the file; the address outside every
+    file), ``address`` (where it ran), ``block`` (row of the signature that holds its first instruction), ``executions`` (exact; 0
+    where the file was cut off before its counts), ``instructions``, ``first_site``, ``sites``, ``code`` (its instruction bytes).
+    """
+    segments = definitions.segments
+    executions = counter_values(counters, segments["counter"])
+    first = starts(segments["instructions"])
+    rows = blocks.instruction_blocks[first] if len(first) else np.zeros(0, dtype=np.uint32)
+    return pl.DataFrame(
+        {
+            "segment": np.arange(len(segments), dtype=np.uint32),
+            "module": [visible(definitions.paths[module]) for module in segments["module"].tolist()],
+            "offset": segments["file_offset"],
+            "address": segments["address"],
+            "block": rows,
+            "executions": executions,
+            "instructions": segments["instructions"],
+            "first_site": segments["first_site"],
+            "sites": segments["sites"],
+            "code": pl.Series(_codes(definitions), dtype=pl.Binary),
+        }
     )

@@ -324,8 +324,8 @@ class Trace:
 
     @cached_property
     def segments(self) -> pl.DataFrame:
-        """The table of segments (:func:`convolver.tracing.segments.segment_table`), code bytes included."""
-        from convolver.tracing.segments import segment_table
+        """The table of segments (:func:`convolver.tracing.blocks.segment_table`), code bytes included."""
+        from convolver.tracing.blocks import segment_table
 
         return segment_table(self.definitions, self.known_counters, self.blocks)
 

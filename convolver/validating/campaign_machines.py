@@ -16,8 +16,8 @@ from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.probing.kernel import measure_kernel
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
-from convolver.validating.pages import differ_in_pages
 from convolver.validating.running import background_load
+from convolver.validating.validation_rows import differ_in_pages
 from convolver.validating.visits import is_visited, merged_visits
 
 

@@ -27,9 +27,8 @@ from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.measuring import CampaignRuns
-from convolver.validating.pages import with_its_pages
 from convolver.validating.tracing import trace_job
-from convolver.validating.validation_rows import measured_fields, paired_ratios, row, timed_by, waited_seconds
+from convolver.validating.validation_rows import measured_fields, paired_ratios, row, timed_by, waited_seconds, with_its_pages
 
 
 def whole_machines(campaign: Campaign) -> list[Condition]:

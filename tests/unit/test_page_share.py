@@ -5,7 +5,7 @@ import pytest
 
 from convolver.machine.kernel_costs import KernelCost
 from convolver.validating.campaign import Condition
-from convolver.validating.pages import PredictedSeconds, differ_in_pages, huge_share, of_both, with_its_pages
+from convolver.validating.validation_rows import PredictedSeconds, differ_in_pages, huge_share, of_both, with_its_pages
 from tests.synthetic import convolved, hit_rates, loads, machine, signature
 
 BASE, HUGE = Condition(name="quiet"), Condition(name="huge", pages="thp")

@@ -5,7 +5,7 @@ import pytest
 from convolver.execution.core_time import core_table
 from convolver.machine.catalog import find_machine
 from convolver.machine.cores import core_tables
-from convolver.machine.siblings import beside_sibling
+from convolver.machine.project import beside_sibling
 from convolver.simulation.level_samples import fits_sets
 from convolver.simulation.targets import targets
 

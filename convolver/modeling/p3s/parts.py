@@ -11,8 +11,7 @@ from convolver.errors import ModelError
 from convolver.modeling.p3s.face_forms import EdgeForm, FaceForm, RootedForm
 from convolver.modeling.p3s.nests import NestForm
 from convolver.modeling.p3s.rules import Rule
-from convolver.modeling.p3s.volume import VolumeForm
-from convolver.modeling.p3s.weight import WeightLine
+from convolver.modeling.p3s.volume import VolumeForm, WeightLine
 from convolver.modeling.p3s.work_forms import Place, WorkForm, place_of
 
 

@@ -16,7 +16,7 @@ from convolver.modeling.p3s.fold import Node, fold
 from convolver.modeling.p3s.matching import equal_pairs
 from convolver.modeling.p3s.parts import Part, bits_of
 from convolver.modeling.p3s.rules import GRIDS, Partner, Rule, general_equation
-from convolver.modeling.p3s.weight import DISPLACEMENTS, fit_weight
+from convolver.modeling.p3s.volume import DISPLACEMENTS, fit_weight
 from convolver.modeling.p3s.work_forms import Place, place_of
 from convolver.mpi.time_independent import Operation, Trace
 

@@ -1,8 +1,11 @@
-"""Message sizes over process counts: power laws, and the structured forms that domain decompositions really follow.
+"""Message sizes over process counts, in structured forms or power laws, and weights of phases (the paper's weight displacement).
 
 Power laws extrapolate sizes with errors of tens of per cent, because a block of ceil(N / q) cells does not follow one; forms in
 the block length with the constant taken from the data are exact where they apply. Every form has one coefficient, so that three
 process counts test it twice; the best by relative error wins, and the power law remains where none fits.
+
+Sweeps over pipelines take q - 1 steps on q x q processes, so weights are lines in q = sqrt(P), or in log2(P) for exchanges, and
+integers. A line is accepted only where it gives every traced weight exactly, or within the few counts by which traces differ.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -123,3 +127,68 @@ def fit_volume(sizes: Mapping[int, float], *, sizes_to_try: tuple[int, ...] = ()
 def _usable(name: str, sizes: Mapping[int, float], size: int) -> VolumeForm | None:
     """Return the fitted form, None for one in N where no N is known."""
     return None if size == 1 and "N" in name else _fitted(name, sizes, size)
+
+
+DISPLACEMENTS: dict[str, Callable[[int], float]] = {
+    "1": lambda p: 0.0,
+    "sqrt(P)": lambda p: math.sqrt(p),
+    "log2(P)": lambda p: math.log2(p),
+    "ceil(log2(P)/2)": lambda p: float((int(math.log2(p)) + 1) // 2) if p & (p - 1) == 0 else 0.5,
+    "floor(log2(P)/2)": lambda p: float(int(math.log2(p)) // 2) if p & (p - 1) == 0 else 0.5,
+    "P": float,
+    "2^floor(log2(P)/2)": lambda p: float(2 ** (int(math.log2(p)) // 2)) if p & (p - 1) == 0 else 0.5,
+    "2^ceil(log2(P)/2)": lambda p: float(2 ** ((int(math.log2(p)) + 1) // 2)) if p & (p - 1) == 0 else 0.5,
+}
+"""Indices of legal process counts: square ones, powers of two, the sides of power-of-two grids, any."""
+
+
+@dataclass(frozen=True)
+class WeightLine:
+    """weight = intercept + slope * index(P), exact; ``residual`` is the largest difference to a traced weight."""
+
+    index: str
+    intercept: Fraction
+    slope: Fraction
+    residual: float
+
+    def __call__(self, processes: int) -> int:
+        """Return the weight at a process count, rounded to an integer; raises :class:`ModelError` for an illegal count."""
+        position = DISPLACEMENTS[self.index](processes)
+        if self.index != "1" and position != int(position):
+            raise ModelError(f"{processes} processes are not legal here: {self.index} is no integer.")
+        return round(self.intercept + self.slope * int(position))
+
+
+def _line(index: str, weights: Mapping[int, int]) -> WeightLine | None:
+    positions = [DISPLACEMENTS[index](count) for count in weights]
+    if any(position != int(position) for position in positions):
+        return None
+    x, y = [Fraction(int(p)) for p in positions], [Fraction(w) for w in weights.values()]
+    count, zero = len(x), Fraction(0)
+    mean_x, mean_y = sum(x, zero) / count, sum(y, zero) / count
+    square = sum(((a - mean_x) ** 2 for a in x), zero)
+    if index == "1" or square == 0:
+        slope, intercept = Fraction(0), sorted(y)[count // 2]
+    else:
+        slope = sum(((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)), zero) / square
+        intercept = mean_y - slope * mean_x
+    residual = max(abs(float(b - intercept - slope * a)) for a, b in zip(x, y, strict=True))
+    return WeightLine(index, intercept, slope, residual)
+
+
+def fit_weight(weights: Mapping[int, int], *, tolerance: float = 0.002, index: str | None = None) -> WeightLine:
+    """Return the exact line of one phase's weights, in the index that fits best; constants are preferred.
+
+    ``index`` is tried right after the constant: two counts lie on a line in any index. Raises :class:`ModelError` when no index
+    gives a line within ``tolerance`` of the weights.
+    """
+    lines = [line for index in DISPLACEMENTS if (line := _line(index, weights)) is not None]
+    largest = max(weights.values())
+    exact = [line for line in lines if line.residual <= 1e-9 * largest]
+    whole = [line for line in exact if line.slope.denominator == 1]
+    wanted = [line for line in exact if line.index in ("1", index)]
+    best = (wanted or whole or exact)[0] if exact else min(lines, key=lambda line: line.residual)
+    if best.residual > tolerance * largest:
+        listed = ", ".join(f"{w} at {p}" for p, w in weights.items())
+        raise ModelError(f"No line over the process counts explains the weights {listed}; trace other counts.")
+    return best

@@ -4,7 +4,7 @@
 
 The tables (Spare Cores, CC BY-SA 4.0) are not part of this repository. Rows `1` and `all:N` are bogo operations a second of
 one stressor on one CPU and on all N. Each stressor is traced here on one CPU, and predicted for a core alone and for one of two
-threads of a core (`convolver.machine.siblings`); N CPUs do N times what one does, of machines with two threads a core beside its
+threads of a core (`convolver.machine.project`); N CPUs do N times what one does, of machines with two threads a core beside its
 sibling, as far as memory gives them lines (`convolver.convolution.thread_costs`). Beside it: N times, and N over a core's threads
 times as fast, as if siblings added all, or nothing. Stressors that measure the kernel or shared lines are left out, as are
 those that the given stress-ng does not have: Debian's has `cpu`, `crypt`, `fp` and `heapsort`, 0.20.01 all. Rows of fewer than
@@ -31,7 +31,7 @@ from convolver.convolution.convolve import convolve
 from convolver.convolution.thread_costs import memory_capacity
 from convolver.machine.catalog import find_machine
 from convolver.machine.contention import has_siblings
-from convolver.machine.siblings import beside_sibling
+from convolver.machine.project import beside_sibling
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from result_file import write_result

@@ -18,8 +18,7 @@ from convolver.errors import ModelError
 from convolver.modeling.base import amdahl, constant_work
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.scaling_advice import CostedRun, advice, core_hours, predicted_time, scaling_curve, time_error
-from convolver.modeling.p3s.volume import fit_volume, power_form
-from convolver.modeling.p3s.weight import fit_weight
+from convolver.modeling.p3s.volume import fit_volume, fit_weight, power_form
 
 
 def test_table_3_weights_are_1001_times_the_displacement_minus_one():
