@@ -43,7 +43,7 @@ Eager = Annotated[str | None, typer.Option(help="Messages of this size and more 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
+class NetworkChanges:
     """Options that change the network of a replay."""
 
     eager: Eager = None
@@ -123,7 +123,7 @@ def run_command(
     trace: Trace,
     config: Config,
     cpu_ratio: Ratio = 1.0,
-    changes: Changes = Changes(),
+    changes: NetworkChanges = NetworkChanges(),
     algorithms: Annotated[
         str | None, typer.Option(help="Real collective algorithms: default, or allreduce=ring,bcast=binomial-bcast,...")
     ] = None,
@@ -187,7 +187,7 @@ def analyze_command(
     from convolver.mpi.sources import load_events
 
     events = load_events(trace, progress=terminal_progress())
-    network = Changes(eager=eager).network(config, events.ranks)
+    network = NetworkChanges(eager=eager).network(config, events.ranks)
     replayer = Replayer(events)
     timeline = replayer.run(network, cpu_ratio, record=True)
     path = critical_path(timeline)

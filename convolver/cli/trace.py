@@ -14,7 +14,7 @@ from msgspec.structs import replace as changed
 
 from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
-from convolver.cli.trace_plan import Engine, Recording, on_engine, switched
+from convolver.cli.trace_plan import Engine, RecordedPart, on_engine, switched
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
 from convolver.reporting.grid import percent
@@ -207,7 +207,7 @@ def verb(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Trace file; %r is the MPI rank, %p the process [COMMAND.cvt].")
     ] = None,
-    recording: Recording = Recording(),
+    recording: RecordedPart = RecordedPart(),
     simulate: Annotated[
         list[str] | None,
         typer.Option(

@@ -94,7 +94,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recording(Sampling):
+class RecordedPart(Sampling):
     """Options of ``convolver trace``: which part of a run is recorded, and which code."""
 
     warmup: Annotated[
