@@ -129,8 +129,9 @@ class RecordedPart(Sampling):
 
     def blocks(self, source: Signature | None, program: str) -> tuple[tuple[str, int, int], ...] | None:
         """Return the code to record as (module, first offset, end); None: all."""
+        from convolver.tracing.places import range_blocks
         from convolver.tracing.preflight import find_program
-        from convolver.tracing.selection import function_blocks, hot_blocks, range_blocks
+        from convolver.tracing.selection import function_blocks, hot_blocks
 
         hottest = self.top_blocks is not None or self.cover is not None
         if (hottest or self.addresses) and source is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from convolver.errors import ToolNotFoundError, UsageError
+from convolver.tracing.places import entry_place
 from convolver.tracing.sampling import PERIOD_SECONDS, STRETCH, SamplingPlan
-from convolver.tracing.selection import entry_place
 from convolver.units import format_share
 
 EngineChoice = Literal["valgrind", "native", "auto"]

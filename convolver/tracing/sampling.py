@@ -9,7 +9,7 @@ import msgspec
 
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import UsageError
-from convolver.tracing.selection import named_place
+from convolver.tracing.places import named_place
 
 BUDGET_BYTES = 24_000_000
 """Addresses that a process leaves, before compression, where nothing else is asked for: so much is decoded in a second or so."""
