@@ -1,4 +1,7 @@
-"""Block executions of each burst times block times on two machines: CPU ratios per burst, cluster of bursts, rank and module."""
+"""Block executions of each burst times block times on two machines: CPU ratios per burst, cluster of bursts, rank and module.
+
+What the traced program executed in each burst lies in ``rank-NNNNN.cvb`` (csrc/mpi/cv_bursts.h).
+"""
 
 from __future__ import annotations
 
