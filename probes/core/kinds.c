@@ -7,55 +7,60 @@
     __asm__(".pushsection .rodata\ncv_variants_" #name ":\n.irp r, " registers "\n.byte 2f - 1f\n1: " text "\n2:\n.endr\n" \
             ".byte 0\n.popsection\n");                                                                                     \
     extern const unsigned char cv_variants_##name[];
-#define WIDE(name, text) VARIANTS(name, "rbx, rdx, rsi, r11, r12, r13, r14, r15", text)
-#define BYTE(name, text) VARIANTS(name, "bl, dl, sil, r11b, r12b, r13b, r14b, r15b", text)
-#define VECTOR(name, text) VARIANTS(name, "4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15", text)
+#define GENERAL_REGISTERS "rbx, rdx, rsi, r11, r12, r13, r14, r15"
+#define BYTE_REGISTERS "bl, dl, sil, r11b, r12b, r13b, r14b, r15b"
+#define VECTOR_REGISTERS "4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
 
-WIDE(alu, "movslq %ecx, %\\r")
-WIDE(lea, "lea (%rcx, %r9), %\\r")
-WIDE(lea_parts, "lea 8(%rcx, %r9), %\\r")
-WIDE(lea_slow, "lea 8(%rcx, %r9, 2), %\\r")
-WIDE(shift, "shl $7, %\\r")
-WIDE(shift_by_register, "shl %cl, %\\r")
-WIDE(conditional, "cmovc %rcx, %\\r")
-BYTE(conditional_set, "setc %\\r")
-WIDE(byte_swap, "bswap %\\r")
-WIDE(test_bit, "bt $3, %rcx # \\r")
-WIDE(multiply, "imul $77, %rcx, %\\r")
-WIDE(count, "popcnt %rcx, %\\r")
-WIDE(count_trailing, "tzcnt %rcx, %\\r")
-WIDE(branch, "test %rcx, %rcx\n .byte 0x74, 0 # \\r")
-VECTOR(fp_add, "vaddsd %xmm1, %xmm0, %xmm\\r")
-VECTOR(fp_multiply, "vmulsd %xmm1, %xmm0, %xmm\\r")
-VECTOR(fp_fma, "vfmadd231sd %xmm1, %xmm2, %xmm\\r")
-VECTOR(fp_minmax, "vmaxsd %xmm1, %xmm0, %xmm\\r")
-VECTOR(fp_cmp, "vcmpltsd %xmm1, %xmm0, %xmm\\r")
-VECTOR(fp_compare, "vucomisd %xmm1, %xmm0 # \\r")
-VECTOR(fp_convert, "vcvttps2dq %xmm0, %xmm\\r")
-VECTOR(fp_convert_wide, "vcvtps2pd %xmm0, %xmm\\r")
-VECTOR(fp_round, "vroundsd $0, %xmm0, %xmm0, %xmm\\r")
-VECTOR(general_to_fp, "vcvtsi2sd %rcx, %xmm0, %xmm\\r")
-WIDE(fp_to_general, "vcvttsd2si %xmm0, %\\r")
-VECTOR(v_integer, "vpaddd %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_logic, "vpand %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_blend, "vblendvpd %xmm2, %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_shift, "vpslld $1, %xmm0, %xmm\\r")
-VECTOR(v_multiply, "vpmuludq %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_multiply_long, "vpmulld %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_shuffle, "vpshufd $27, %xmm1, %xmm\\r")
-VECTOR(v_shuffle_fp, "vunpcklpd %xmm1, %xmm0, %xmm\\r")
-VECTOR(v_lanes, "vperm2f128 $1, %ymm1, %ymm0, %ymm\\r")
-WIDE(v_to_general, "vmovq %xmm0, %\\r")
-VECTOR(general_to_v, "vmovq %rcx, %xmm\\r")
-VECTOR(v_crypto, "vaesenc %xmm1, %xmm0, %xmm\\r")
-VECTOR(divide_single_16, "vdivps %xmm2, %xmm1, %xmm\\r")
-VECTOR(divide_single_32, "vdivps %ymm2, %ymm1, %ymm\\r")
-VECTOR(divide_double, "vdivsd %xmm2, %xmm1, %xmm\\r")
-VECTOR(divide_double_16, "vdivpd %xmm2, %xmm1, %xmm\\r")
-VECTOR(divide_double_32, "vdivpd %ymm2, %ymm1, %ymm\\r")
-VECTOR(root_single, "vsqrtss %xmm3, %xmm0, %xmm\\r")
-VECTOR(root_single_16, "vsqrtps %xmm3, %xmm\\r")
-VECTOR(root_single_32, "vsqrtps %ymm3, %ymm\\r")
+/* A list of X(which registers they write, name, mixed, code). */
+#define KINDS(X)                                                    \
+    X(GENERAL, alu, 1, "movslq %ecx, %\\r")                         \
+    X(GENERAL, lea, 1, "lea (%rcx, %r9), %\\r")                     \
+    X(GENERAL, lea_parts, 1, "lea 8(%rcx, %r9), %\\r")              \
+    X(GENERAL, lea_slow, 1, "lea 8(%rcx, %r9, 2), %\\r")            \
+    X(GENERAL, shift, 1, "shl $7, %\\r")                            \
+    X(GENERAL, shift_by_register, 1, "shl %cl, %\\r")               \
+    X(GENERAL, conditional, 1, "cmovc %rcx, %\\r")                  \
+    X(BYTE, conditional_set, 1, "setc %\\r")                        \
+    X(GENERAL, byte_swap, 1, "bswap %\\r")                          \
+    X(GENERAL, test_bit, 1, "bt $3, %rcx # \\r")                    \
+    X(GENERAL, multiply, 1, "imul $77, %rcx, %\\r")                 \
+    X(GENERAL, count, 1, "popcnt %rcx, %\\r")                       \
+    X(GENERAL, count_trailing, 1, "tzcnt %rcx, %\\r")               \
+    X(GENERAL, branch, 1, "test %rcx, %rcx\n .byte 0x74, 0 # \\r")  \
+    X(VECTOR, fp_add, 1, "vaddsd %xmm1, %xmm0, %xmm\\r")            \
+    X(VECTOR, fp_multiply, 1, "vmulsd %xmm1, %xmm0, %xmm\\r")       \
+    X(VECTOR, fp_fma, 1, "vfmadd231sd %xmm1, %xmm2, %xmm\\r")       \
+    X(VECTOR, fp_minmax, 1, "vmaxsd %xmm1, %xmm0, %xmm\\r")         \
+    X(VECTOR, fp_cmp, 1, "vcmpltsd %xmm1, %xmm0, %xmm\\r")          \
+    X(VECTOR, fp_compare, 1, "vucomisd %xmm1, %xmm0 # \\r")         \
+    X(VECTOR, fp_convert, 1, "vcvttps2dq %xmm0, %xmm\\r")           \
+    X(VECTOR, fp_convert_wide, 1, "vcvtps2pd %xmm0, %xmm\\r")       \
+    X(VECTOR, fp_round, 1, "vroundsd $0, %xmm0, %xmm0, %xmm\\r")    \
+    X(VECTOR, general_to_fp, 1, "vcvtsi2sd %rcx, %xmm0, %xmm\\r")   \
+    X(GENERAL, fp_to_general, 1, "vcvttsd2si %xmm0, %\\r")          \
+    X(VECTOR, v_integer, 1, "vpaddd %xmm1, %xmm0, %xmm\\r")         \
+    X(VECTOR, v_logic, 1, "vpand %xmm1, %xmm0, %xmm\\r")            \
+    X(VECTOR, v_blend, 1, "vblendvpd %xmm2, %xmm1, %xmm0, %xmm\\r") \
+    X(VECTOR, v_shift, 1, "vpslld $1, %xmm0, %xmm\\r")              \
+    X(VECTOR, v_multiply, 1, "vpmuludq %xmm1, %xmm0, %xmm\\r")      \
+    X(VECTOR, v_multiply_long, 1, "vpmulld %xmm1, %xmm0, %xmm\\r")  \
+    X(VECTOR, v_shuffle, 1, "vpshufd $27, %xmm1, %xmm\\r")          \
+    X(VECTOR, v_shuffle_fp, 1, "vunpcklpd %xmm1, %xmm0, %xmm\\r")   \
+    X(VECTOR, v_lanes, 1, "vperm2f128 $1, %ymm1, %ymm0, %ymm\\r")   \
+    X(GENERAL, v_to_general, 1, "vmovq %xmm0, %\\r")                \
+    X(VECTOR, general_to_v, 1, "vmovq %rcx, %xmm\\r")               \
+    X(VECTOR, v_crypto, 1, "vaesenc %xmm1, %xmm0, %xmm\\r")         \
+    X(VECTOR, divide_single_16, 0, "vdivps %xmm2, %xmm1, %xmm\\r")  \
+    X(VECTOR, divide_single_32, 0, "vdivps %ymm2, %ymm1, %ymm\\r")  \
+    X(VECTOR, divide_double, 0, "vdivsd %xmm2, %xmm1, %xmm\\r")     \
+    X(VECTOR, divide_double_16, 0, "vdivpd %xmm2, %xmm1, %xmm\\r")  \
+    X(VECTOR, divide_double_32, 0, "vdivpd %ymm2, %ymm1, %ymm\\r")  \
+    X(VECTOR, root_single, 0, "vsqrtss %xmm3, %xmm0, %xmm\\r")      \
+    X(VECTOR, root_single_16, 0, "vsqrtps %xmm3, %xmm\\r")          \
+    X(VECTOR, root_single_32, 0, "vsqrtps %ymm3, %ymm\\r")
+
+#define CODE(registers, name, mixed, text) VARIANTS(name, registers##_REGISTERS, text)
+KINDS(CODE)
 /* Renames a register, and needs no port. No-operations are merged by some cores, and of vector registers Zen 5 renames six a cycle. */
 VARIANTS(slot, "ebx, edx, esi, r11d", "xor %\\r, %\\r")
 
@@ -65,57 +70,14 @@ static int cv_has_vectors(void)
            __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("aes");
 }
 
-#define MIXED(name, family) {#name, cv_variants_##name, family, 1, cv_has_vectors}
-#define LONE(name) {#name, cv_variants_##name, CV_VECTOR, 0, cv_has_vectors}
+#define GENERAL_FAMILY CV_GENERAL
+#define BYTE_FAMILY CV_GENERAL
+#define VECTOR_FAMILY CV_VECTOR
+#define ROW(registers, name, mixed, text) {#name, cv_variants_##name, registers##_FAMILY, mixed, cv_has_vectors},
 
 const struct cv_kind cv_kinds[] = {
     {"slot", cv_variants_slot, CV_GENERAL, 0, cv_has_vectors}, /* the first: what the others are counted in */
-    MIXED(alu, CV_GENERAL),
-    MIXED(lea, CV_GENERAL),
-    MIXED(lea_parts, CV_GENERAL),
-    MIXED(lea_slow, CV_GENERAL),
-    MIXED(shift, CV_GENERAL),
-    MIXED(shift_by_register, CV_GENERAL),
-    MIXED(conditional, CV_GENERAL),
-    MIXED(conditional_set, CV_GENERAL),
-    MIXED(byte_swap, CV_GENERAL),
-    MIXED(test_bit, CV_GENERAL),
-    MIXED(multiply, CV_GENERAL),
-    MIXED(count, CV_GENERAL),
-    MIXED(count_trailing, CV_GENERAL),
-    MIXED(branch, CV_GENERAL),
-    MIXED(fp_add, CV_VECTOR),
-    MIXED(fp_multiply, CV_VECTOR),
-    MIXED(fp_fma, CV_VECTOR),
-    MIXED(fp_minmax, CV_VECTOR),
-    MIXED(fp_cmp, CV_VECTOR),
-    MIXED(fp_compare, CV_VECTOR),
-    MIXED(fp_convert, CV_VECTOR),
-    MIXED(fp_convert_wide, CV_VECTOR),
-    MIXED(fp_round, CV_VECTOR),
-    MIXED(general_to_fp, CV_VECTOR),
-    MIXED(fp_to_general, CV_GENERAL),
-    MIXED(v_integer, CV_VECTOR),
-    MIXED(v_logic, CV_VECTOR),
-    MIXED(v_blend, CV_VECTOR),
-    MIXED(v_shift, CV_VECTOR),
-    MIXED(v_multiply, CV_VECTOR),
-    MIXED(v_multiply_long, CV_VECTOR),
-    MIXED(v_shuffle, CV_VECTOR),
-    MIXED(v_shuffle_fp, CV_VECTOR),
-    MIXED(v_lanes, CV_VECTOR),
-    MIXED(v_to_general, CV_GENERAL),
-    MIXED(general_to_v, CV_VECTOR),
-    MIXED(v_crypto, CV_VECTOR),
-    LONE(divide_single_16),
-    LONE(divide_single_32),
-    LONE(divide_double),
-    LONE(divide_double_16),
-    LONE(divide_double_32),
-    LONE(root_single),
-    LONE(root_single_16),
-    LONE(root_single_32),
-};
+    KINDS(ROW)};
 const size_t cv_kind_count = sizeof cv_kinds / sizeof *cv_kinds;
 
 #else

@@ -28,31 +28,25 @@ typedef double cv_d64 __attribute__((vector_size(64)));
 #define PIN_64(x) PIN_32(x)
 #endif
 
+#define NEXT(x, formula) x = formula(x);
+#define KEEP(x, keep) keep(x)
+#define TWELVE(step, by)                                                                                                              \
+    step(x0, by) step(x1, by) step(x2, by) step(x3, by) step(x4, by) step(x5, by) step(x6, by) step(x7, by) step(x8, by) step(x9, by) \
+        step(x10, by) step(x11, by)
+
 /* Twelve chains hide a latency of 4 cycles at up to three instructions a cycle and leave registers for the constants. */
-#define THROUGHPUT(name, attributes, type, formula, keep)                                                                 \
-    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)                                         \
-    {                                                                                                                     \
-        const type zero = (type){0} + cv_zero, one = (type){0} + cv_one;                                                  \
-        type x0 = one, x1 = one, x2 = one, x3 = one, x4 = one, x5 = one;                                                  \
-        type x6 = one, x7 = one, x8 = one, x9 = one, x10 = one, x11 = one;                                                \
-        uint64_t done = 0;                                                                                                \
-        (void)state, (void)zero;                                                                                          \
-        for (; done < wanted; done += 12) {                                                                               \
-            x0 = formula(x0);                                                                                             \
-            x1 = formula(x1);                                                                                             \
-            x2 = formula(x2);                                                                                             \
-            x3 = formula(x3);                                                                                             \
-            x4 = formula(x4);                                                                                             \
-            x5 = formula(x5);                                                                                             \
-            x6 = formula(x6);                                                                                             \
-            x7 = formula(x7);                                                                                             \
-            x8 = formula(x8);                                                                                             \
-            x9 = formula(x9);                                                                                             \
-            x10 = formula(x10);                                                                                           \
-            x11 = formula(x11);                                                                                           \
-            keep(x0) keep(x1) keep(x2) keep(x3) keep(x4) keep(x5) keep(x6) keep(x7) keep(x8) keep(x9) keep(x10) keep(x11) \
-        }                                                                                                                 \
-        return done;                                                                                                      \
+#define THROUGHPUT(name, attributes, type, formula, keep)                         \
+    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted) \
+    {                                                                             \
+        const type zero = (type){0} + cv_zero, one = (type){0} + cv_one;          \
+        type x0 = one, x1 = one, x2 = one, x3 = one, x4 = one, x5 = one;          \
+        type x6 = one, x7 = one, x8 = one, x9 = one, x10 = one, x11 = one;        \
+        uint64_t done = 0;                                                        \
+        (void)state, (void)zero;                                                  \
+        for (; done < wanted; done += 12) {                                       \
+            TWELVE(NEXT, formula) TWELVE(KEEP, keep)                              \
+        }                                                                         \
+        return done;                                                              \
     }
 
 #define ADD(x) ((x) + zero)
@@ -77,26 +71,19 @@ THROUGHPUT(multiply_v64, CV_TARGET("avx512f"), cv_d64, MULTIPLY, PIN_64)
 THROUGHPUT(divide_v64, CV_TARGET("avx512f"), cv_d64, DIVIDE, PIN_64)
 THROUGHPUT(fma_v64, CV_TARGET("avx512f"), cv_d64, FMA, PIN_64)
 
-#define LATENCY(name, attributes, formula)                                        \
-    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted) \
-    {                                                                             \
-        const double zero = cv_zero, one = cv_one;                                \
-        double x = one;                                                           \
-        uint64_t done = 0;                                                        \
-        (void)state, (void)zero;                                                  \
-        for (; done < wanted; done += 8) {                                        \
-            x = formula(x);                                                       \
-            PIN(x) x = formula(x);                                                \
-            PIN(x) x = formula(x);                                                \
-            PIN(x) x = formula(x);                                                \
-            PIN(x)                                                                \
-            x = formula(x);                                                       \
-            PIN(x) x = formula(x);                                                \
-            PIN(x) x = formula(x);                                                \
-            PIN(x) x = formula(x);                                                \
-            PIN(x)                                                                \
-        }                                                                         \
-        return done;                                                              \
+#define CHAINED(formula) NEXT(x, formula) PIN(x)
+#define LATENCY(name, attributes, formula)                                                                                         \
+    attributes uint64_t cv_kernel_##name(struct cv_state *state, uint64_t wanted)                                                  \
+    {                                                                                                                              \
+        const double zero = cv_zero, one = cv_one;                                                                                 \
+        double x = one;                                                                                                            \
+        uint64_t done = 0;                                                                                                         \
+        (void)state, (void)zero;                                                                                                   \
+        for (; done < wanted; done += 8) {                                                                                         \
+            CHAINED(formula)                                                                                                       \
+            CHAINED(formula) CHAINED(formula) CHAINED(formula) CHAINED(formula) CHAINED(formula) CHAINED(formula) CHAINED(formula) \
+        }                                                                                                                          \
+        return done;                                                                                                               \
     }
 
 LATENCY(add_latency, , ADD)

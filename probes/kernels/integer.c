@@ -26,22 +26,16 @@ uint64_t cv_kernel_instruction(struct cv_state *state, uint64_t wanted)
     return done;
 }
 
+#define ADDITION \
+    x += y;      \
+    PIN(x)
 /* Eight dependent additions: one cycle each on every CPU we know. */
 uint64_t cv_kernel_cycle(struct cv_state *state, uint64_t wanted)
 {
     uint64_t x = (uintptr_t)state, y = wanted;
     uint64_t done = 0;
     for (; done < wanted; done += 8) {
-        x += y;
-        PIN(x) x += y;
-        PIN(x) x += y;
-        PIN(x) x += y;
-        PIN(x)
-        x += y;
-        PIN(x) x += y;
-        PIN(x) x += y;
-        PIN(x) x += y;
-        PIN(x)
+        ADDITION ADDITION ADDITION ADDITION ADDITION ADDITION ADDITION ADDITION
     }
     return done;
 }
