@@ -4,13 +4,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* Labels around assembled instructions make them data that can be copied. Of other CPUs there is nothing to copy: no body asks for it. */
 #if defined(__x86_64__)
-
-/* Labels around assembled instructions make them data that can be copied. */
 #define PIECE(name, text)                                                                             \
     __asm__(".pushsection .rodata\ncv_begin_" #name ":\n" text "\ncv_end_" #name ":\n.popsection\n"); \
     extern const unsigned char cv_begin_##name[], cv_end_##name[];                                    \
     static const struct cv_piece cv_##name = {cv_begin_##name, cv_end_##name};
+#else
+#define PIECE(name, text) static const struct cv_piece cv_##name = {NULL, NULL};
+#endif
 
 /* void run(struct cv_registers *rdi, uint64_t turns rsi): the turns are counted on the stack, so that pieces have all registers
  * but the stack pointer. */
@@ -84,30 +86,3 @@ void cv_code_run(const struct cv_code *code, struct cv_registers *registers, uin
     memcpy(&run, &code->base, sizeof run);
     run(registers, turns);
 }
-
-#else
-
-int cv_code_open(struct cv_code *code, size_t room)
-{
-    (void)code, (void)room;
-    return -1;
-}
-void cv_code_close(struct cv_code *code) { (void)code; }
-int cv_code_begin(struct cv_code *code)
-{
-    (void)code;
-    return -1;
-}
-int cv_code_put(struct cv_code *code, struct cv_piece piece, unsigned copies)
-{
-    (void)code, (void)piece, (void)copies;
-    return -1;
-}
-int cv_code_seal(struct cv_code *code, int wide)
-{
-    (void)code, (void)wide;
-    return -1;
-}
-void cv_code_run(const struct cv_code *code, struct cv_registers *registers, uint64_t turns) { (void)code, (void)registers, (void)turns; }
-
-#endif
