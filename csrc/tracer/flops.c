@@ -5,83 +5,27 @@
  * operations of their own (F0x2, F0x4): one lane, as the processor does. */
 #include "tracer.h"
 
+/* clang-format off */
+#define ARITHMETIC(of) case Iop_Add##of: case Iop_Sub##of: case Iop_Mul##of: case Iop_Div##of: case Iop_Sqrt##of
+#define EXTREMES(of) case Iop_Max##of: case Iop_Min##of
+#define ESTIMATES(of) case Iop_RecipEst##of: case Iop_RSqrtEst##of
+
 static UInt lanes(IROp op)
 {
-    /* clang-format off: a line for each kind of operation */
     switch (op) {
-    case Iop_AddF64:
-    case Iop_SubF64:
-    case Iop_MulF64:
-    case Iop_DivF64:
-    case Iop_SqrtF64:
-    case Iop_AddF32:
-    case Iop_SubF32:
-    case Iop_MulF32:
-    case Iop_DivF32:
-    case Iop_SqrtF32:
-    case Iop_SinF64:
-    case Iop_CosF64:
-    case Iop_TanF64:
-    case Iop_AtanF64:
-    case Iop_2xm1F64:
-    case Iop_Yl2xF64:
-    case Iop_Yl2xp1F64:
-    case Iop_Add64F0x2:
-    case Iop_Sub64F0x2:
-    case Iop_Mul64F0x2:
-    case Iop_Div64F0x2:
-    case Iop_Sqrt64F0x2:
-    case Iop_Max64F0x2:
-    case Iop_Min64F0x2:
-    case Iop_Add32F0x4:
-    case Iop_Sub32F0x4:
-    case Iop_Mul32F0x4:
-    case Iop_Div32F0x4:
-    case Iop_Sqrt32F0x4:
-    case Iop_Max32F0x4:
-    case Iop_Min32F0x4:
-    case Iop_RecipEst32F0x4:
-    case Iop_RSqrtEst32F0x4: return 1;
-    case Iop_Add64Fx2:
-    case Iop_Sub64Fx2:
-    case Iop_Mul64Fx2:
-    case Iop_Div64Fx2:
-    case Iop_Sqrt64Fx2:
-    case Iop_Max64Fx2:
-    case Iop_Min64Fx2:
-    case Iop_MAddF64:
-    case Iop_MSubF64:
-    case Iop_MAddF32:
-    case Iop_MSubF32: return 2;
-    case Iop_Add32Fx4:
-    case Iop_Sub32Fx4:
-    case Iop_Mul32Fx4:
-    case Iop_Div32Fx4:
-    case Iop_Sqrt32Fx4:
-    case Iop_Max32Fx4:
-    case Iop_Min32Fx4:
-    case Iop_RecipEst32Fx4:
-    case Iop_RSqrtEst32Fx4:
-    case Iop_Add64Fx4:
-    case Iop_Sub64Fx4:
-    case Iop_Mul64Fx4:
-    case Iop_Div64Fx4:
-    case Iop_Sqrt64Fx4:
-    case Iop_Max64Fx4:
-    case Iop_Min64Fx4: return 4;
-    case Iop_Add32Fx8:
-    case Iop_Sub32Fx8:
-    case Iop_Mul32Fx8:
-    case Iop_Div32Fx8:
-    case Iop_Sqrt32Fx8:
-    case Iop_Max32Fx8:
-    case Iop_Min32Fx8:
-    case Iop_RecipEst32Fx8:
-    case Iop_RSqrtEst32Fx8: return 8;
+    ARITHMETIC(F64): ARITHMETIC(F32):
+    case Iop_SinF64: case Iop_CosF64: case Iop_TanF64: case Iop_AtanF64: case Iop_2xm1F64: case Iop_Yl2xF64: case Iop_Yl2xp1F64:
+    ARITHMETIC(64F0x2): EXTREMES(64F0x2):
+    ARITHMETIC(32F0x4): EXTREMES(32F0x4): ESTIMATES(32F0x4): return 1;
+    ARITHMETIC(64Fx2): EXTREMES(64Fx2):
+    case Iop_MAddF64: case Iop_MSubF64: case Iop_MAddF32: case Iop_MSubF32: return 2;
+    ARITHMETIC(32Fx4): EXTREMES(32Fx4): ESTIMATES(32Fx4):
+    ARITHMETIC(64Fx4): EXTREMES(64Fx4): return 4;
+    ARITHMETIC(32Fx8): EXTREMES(32Fx8): ESTIMATES(32Fx8): return 8;
     default: return 0;
     }
-    /* clang-format on */
 }
+/* clang-format on */
 
 UInt cv_statement_flops(const IRStmt *statement)
 {

@@ -67,35 +67,16 @@ static struct origin loaded(const struct flow *flow)
 static struct origin origin_of(const struct flow *flow, const IRExpr *e)
 {
     struct origin origin = {0, 0};
-    switch (e->tag) {
-    case Iex_RdTmp: return flow->temporaries[e->Iex.RdTmp.tmp];
-    case Iex_Get: return flow->words[e->Iex.Get.offset / REGISTER_BYTES];
-    case Iex_Load: return loaded(flow);
-    case Iex_Unop: return origin_of(flow, e->Iex.Unop.arg);
-    case Iex_Binop:
-        origin = origin_of(flow, e->Iex.Binop.arg1);
-        join(&origin, origin_of(flow, e->Iex.Binop.arg2));
-        return origin;
-    case Iex_Triop:
-        origin = origin_of(flow, e->Iex.Triop.details->arg2);
-        join(&origin, origin_of(flow, e->Iex.Triop.details->arg3));
-        return origin;
-    case Iex_Qop:
-        origin = origin_of(flow, e->Iex.Qop.details->arg2);
-        join(&origin, origin_of(flow, e->Iex.Qop.details->arg3));
-        join(&origin, origin_of(flow, e->Iex.Qop.details->arg4));
-        return origin;
-    case Iex_ITE:
-        origin = origin_of(flow, e->Iex.ITE.cond);
-        join(&origin, origin_of(flow, e->Iex.ITE.iftrue));
-        join(&origin, origin_of(flow, e->Iex.ITE.iffalse));
-        return origin;
-    case Iex_CCall:
-        for (Int i = 0; e->Iex.CCall.args[i]; i++)
-            join(&origin, origin_of(flow, e->Iex.CCall.args[i]));
-        return origin;
-    default: return origin; /* constants; x87 registers */
-    }
+    IRExpr *parts[5];
+    if (e->tag == Iex_RdTmp)
+        return flow->temporaries[e->Iex.RdTmp.tmp];
+    if (e->tag == Iex_Get)
+        return flow->words[e->Iex.Get.offset / REGISTER_BYTES];
+    if (e->tag == Iex_Load)
+        return loaded(flow);
+    for (IRExpr **part = cv_ir_operands(e, parts); *part; part++)
+        join(&origin, origin_of(flow, *part));
+    return origin; /* none: constants, x87 registers */
 }
 
 static void put(struct flow *flow, Int offset, Int bytes, struct origin origin)

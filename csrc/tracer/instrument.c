@@ -28,11 +28,9 @@ struct emission {
 
 ULong cv_executed_parts[CV_EXECUTED_PARTS];
 
-static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b) { return cv_ir_assign(out, IRExpr_Binop(op, a, b)); }
-
 static IRExpr *increment(IRSB *out, Addr counter, IRExpr *by)
 {
-    IRExpr *sum = binary(out, Iop_Add64, cv_ir_load64(out, cv_ir_u64(counter)), by);
+    IRExpr *sum = cv_ir_binary(out, Iop_Add64, cv_ir_load64(out, cv_ir_u64(counter)), by);
     cv_ir_store64(out, cv_ir_u64(counter), sum);
     return sum;
 }
@@ -63,7 +61,7 @@ static void emit_word(struct emission *e, const struct cv_word *word, Int index)
         value = cv_ir_assign(e->out, IRExpr_ITE(word->guard, word->value, cv_ir_u64(CV_WIRE_NOT_EXECUTED)));
     e->argument[index < ARGUMENTS ? index : 0] = value;
     if (cv_options.mode == CV_FULL)
-        cv_ir_store64(e->out, binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + index))), value);
+        cv_ir_store64(e->out, cv_ir_binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + index))), value);
     else if (e->segment->words > ARGUMENTS)
         cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_scratch[index]), value);
     if (cv_options.sets)
@@ -98,12 +96,12 @@ static void call_limit(struct emission *e, IRExpr *guard)
 
 static void finish_full(struct emission *e)
 {
-    IRExpr *next = binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + e->segment->words)));
+    IRExpr *next = cv_ir_binary(e->out, Iop_Add64, e->record, cv_ir_u64(8 * (1 + e->segment->words)));
     cv_ir_store64(e->out, cv_ir_u64((Addr)&cv_next), next);
-    IRExpr *full = binary(e->out, Iop_And64, next, cv_ir_u64(cv_output_full_bit()));
+    IRExpr *full = cv_ir_binary(e->out, Iop_And64, next, cv_ir_u64(cv_output_full_bit()));
     cv_ir_call(e->out, "cv_flush", cv_flush, mkIRExprVec_0(), cv_ir_assign(e->out, IRExpr_Unop(Iop_CmpNEZ64, full)));
     if (cv_options.block_limit)
-        call_limit(e, binary(e->out, Iop_CmpLE64U, cv_ir_u64(cv_options.block_limit), e->executions));
+        call_limit(e, cv_ir_binary(e->out, Iop_CmpLE64U, cv_ir_u64(cv_options.block_limit), e->executions));
 }
 
 static void count_down(struct emission *e)
@@ -111,12 +109,12 @@ static void count_down(struct emission *e)
     Addr countdown = (Addr)&cv_countdown;
     IRExpr *left =
         e->to > e->from ? increment(e->out, countdown, cv_ir_u64(-(ULong)(e->to - e->from))) : cv_ir_load64(e->out, cv_ir_u64(countdown));
-    e->call = e->call ? binary(e->out, Iop_Or64, left, e->call) : left;
+    e->call = e->call ? cv_ir_binary(e->out, Iop_Or64, left, e->call) : left;
 }
 
 static void call_visit(struct emission *e)
 {
-    IRExpr *guard = binary(e->out, Iop_CmpLT64S, e->call, cv_ir_u64(0)), *id = cv_ir_u64(e->segment->id), **a = e->argument;
+    IRExpr *guard = cv_ir_binary(e->out, Iop_CmpLT64S, e->call, cv_ir_u64(0)), *id = cv_ir_u64(e->segment->id), **a = e->argument;
     switch (takes_words(e) ? e->segment->words : 0) {
     case 1: cv_ir_call(e->out, "cv_visit_1", cv_visit_1, mkIRExprVec_2(id, a[0]), guard); break;
     case 2: cv_ir_call(e->out, "cv_visit_2", cv_visit_2, mkIRExprVec_3(id, a[0], a[1]), guard); break;

@@ -240,10 +240,6 @@ static const struct cv_watched *watched(enum cv_allocator kind, const HChar *nam
     return watched_functions = w;
 }
 
-static IRExpr *get(IRSB *out, Int offset) { return cv_ir_assign(out, IRExpr_Get(offset, Ity_I64)); }
-
-#define GUEST(register) get(out, offsetof(VexGuestAMD64State, guest_##register))
-
 void cv_objects_instrument_entry(IRSB *out, Addr start)
 {
     const HChar *name, *shown;
@@ -252,14 +248,13 @@ void cv_objects_instrument_entry(IRSB *out, Addr start)
     enum cv_allocator kind = cv_allocator_of(name, &shown);
     if (kind != CV_ALLOC_NONE)
         cv_ir_call(out, "cv_allocator_entered", cv_allocator_entered,
-                   mkIRExprVec_5(cv_ir_u64((Addr)watched(kind, shown)), GUEST(RSP), GUEST(RDI), GUEST(RSI), GUEST(RDX)), NULL);
+                   mkIRExprVec_5(cv_ir_u64((Addr)watched(kind, shown)), CV_GUEST(out, RSP), CV_GUEST(out, RDI), CV_GUEST(out, RSI),
+                                 CV_GUEST(out, RDX)),
+                   NULL);
 }
 
 void cv_objects_instrument_end(IRSB *out)
 {
-    if (!cv_options.data_objects || out->jumpkind != Ijk_Ret)
-        return;
-    IRExpr *awaited = cv_ir_load64(out, cv_ir_u64((Addr)&cv_awaited));
-    IRExpr *returned = cv_ir_assign(out, IRExpr_Binop(Iop_CmpEQ64, GUEST(RSP), awaited));
-    cv_ir_call(out, "cv_allocator_left", cv_allocator_left, mkIRExprVec_2(GUEST(RAX), out->next), returned);
+    if (cv_options.data_objects && out->jumpkind == Ijk_Ret)
+        cv_ir_call_returned(out, "cv_allocator_left", cv_allocator_left, &cv_awaited);
 }

@@ -126,38 +126,13 @@ static IRTemp source(const struct packing *p, const IRExpr *e)
 
 static void visit_operands(struct packing *p, IRExpr *e, Bool *depends, Bool count)
 {
-    IRExpr *parts[4] = {NULL};
-    switch (e->tag) {
-    case Iex_RdTmp:
+    IRExpr *parts[5];
+    if (e->tag == Iex_RdTmp) {
         p->temporaries[e->Iex.RdTmp.tmp].uses += count;
         *depends |= p->temporaries[e->Iex.RdTmp.tmp].result;
-        break;
-    case Iex_Unop: parts[0] = e->Iex.Unop.arg; break;
-    case Iex_Binop:
-        parts[0] = e->Iex.Binop.arg1;
-        parts[1] = e->Iex.Binop.arg2;
-        break;
-    case Iex_Load: parts[0] = e->Iex.Load.addr; break;
-    case Iex_ITE:
-        parts[0] = e->Iex.ITE.cond;
-        parts[1] = e->Iex.ITE.iftrue;
-        parts[2] = e->Iex.ITE.iffalse;
-        break;
-    case Iex_Triop:
-        parts[0] = e->Iex.Triop.details->arg1;
-        parts[1] = e->Iex.Triop.details->arg2;
-        parts[2] = e->Iex.Triop.details->arg3;
-        break;
-    case Iex_Qop:
-        parts[0] = e->Iex.Qop.details->arg1;
-        parts[1] = e->Iex.Qop.details->arg2;
-        parts[2] = e->Iex.Qop.details->arg3;
-        parts[3] = e->Iex.Qop.details->arg4;
-        break;
-    default: break;
     }
-    for (Int i = 0; i < 4 && parts[i]; i++)
-        visit_operands(p, parts[i], depends, count);
+    for (IRExpr **part = cv_ir_operands(e, parts); *part; part++)
+        visit_operands(p, *part, depends, count);
 }
 
 static void index_temporaries(struct packing *p)

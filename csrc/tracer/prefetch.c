@@ -25,20 +25,17 @@ static const Int register_offset[16] = {
     offsetof(VexGuestAMD64State, guest_R15),
 };
 
-static IRExpr *value_of(IRSB *block, Int number) { return cv_ir_assign(block, IRExpr_Get(register_offset[number], Ity_I64)); }
-
-static IRExpr *sum(IRSB *block, IRExpr *a, IRExpr *b) { return cv_ir_assign(block, IRExpr_Binop(Iop_Add64, a, b)); }
-
 static IRExpr *operand_address(IRSB *block, const struct cv_x86 *x)
 {
     const Addr next = x->base == CV_X86_RIP ? x->address + x->length : 0;
     IRExpr *address = cv_ir_u64(next + x->displacement);
     if (x->base >= 0)
-        address = sum(block, value_of(block, x->base), address);
+        address = cv_ir_binary(block, Iop_Add64, cv_ir_get(block, register_offset[x->base]), address);
     if (x->index < 0)
         return address;
     IRExpr *times = IRExpr_Const(IRConst_U8(__builtin_ctz(x->scale)));
-    return sum(block, address, cv_ir_assign(block, IRExpr_Binop(Iop_Shl64, value_of(block, x->index), times)));
+    IRExpr *scaled = cv_ir_binary(block, Iop_Shl64, cv_ir_get(block, register_offset[x->index]), times);
+    return cv_ir_binary(block, Iop_Add64, address, scaled);
 }
 
 struct decoded __wrap_disInstr_AMD64(IRSB *block, const UChar *code, Long delta, Addr address, VexArch arch, const VexArchInfo *archinfo,

@@ -41,15 +41,14 @@ struct cv_set_site *cv_sets_sites(const struct cv_wire_site *sites, UInt n)
     return out;
 }
 
-static IRExpr *binary(IRSB *out, IROp op, IRExpr *a, IRExpr *b) { return cv_ir_assign(out, IRExpr_Binop(op, a, b)); }
-
 /* `before`, negative now, too, where [word + first, word + end) touches a line of the class. */
 static IRExpr *test(IRSB *out, IRExpr *word, Long first, Long end, IRExpr *before)
 {
     UInt size = end - first;
-    IRExpr *x = binary(out, Iop_And64, binary(out, Iop_Add64, word, cv_ir_u64(offset_of(first, size))), cv_ir_u64(distance() - 1));
-    IRExpr *below = binary(out, Iop_Sub64, x, cv_ir_u64(63 + size));
-    return before ? binary(out, Iop_Or64, before, below) : below;
+    IRExpr *x =
+        cv_ir_binary(out, Iop_And64, cv_ir_binary(out, Iop_Add64, word, cv_ir_u64(offset_of(first, size))), cv_ir_u64(distance() - 1));
+    IRExpr *below = cv_ir_binary(out, Iop_Sub64, x, cv_ir_u64(63 + size));
+    return before ? cv_ir_binary(out, Iop_Or64, before, below) : below;
 }
 
 /* The displacements of the references that share a base, in rising order; returns their number. */

@@ -7,10 +7,6 @@
 
 Bool cv_translations_stale;
 
-static IRExpr *get(IRSB *out, Int offset) { return cv_ir_assign(out, IRExpr_Get(offset, Ity_I64)); }
-
-#define GUEST(register) get(out, offsetof(VexGuestAMD64State, guest_##register))
-
 void cv_synchronization_instrument_entry(IRSB *out, Addr start)
 {
     const HChar *name;
@@ -18,22 +14,21 @@ void cv_synchronization_instrument_entry(IRSB *out, Addr start)
         return;
     if (cv_body_is_known(start))
         cv_ir_call(out, "cv_synchronization_body", cv_synchronization_body,
-                   mkIRExprVec_4(cv_ir_u64(start), GUEST(RSP), GUEST(RDI), GUEST(RSI)), NULL);
+                   mkIRExprVec_4(cv_ir_u64(start), CV_GUEST(out, RSP), CV_GUEST(out, RDI), CV_GUEST(out, RSI)), NULL);
     if (!VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), start, &name))
         return;
     enum cv_function function = cv_function_named(name);
     if (function != NOTHING)
         cv_ir_call(out, "cv_synchronization_entered", cv_synchronization_entered,
-                   mkIRExprVec_6(cv_ir_u64(function), GUEST(RSP), GUEST(RDI), GUEST(RSI), GUEST(RDX), GUEST(RCX)), NULL);
+                   mkIRExprVec_6(cv_ir_u64(function), CV_GUEST(out, RSP), CV_GUEST(out, RDI), CV_GUEST(out, RSI), CV_GUEST(out, RDX),
+                                 CV_GUEST(out, RCX)),
+                   NULL);
 }
 
 void cv_synchronization_instrument_end(IRSB *out)
 {
-    if (!cv_threads_active() || out->jumpkind != Ijk_Ret)
-        return;
-    IRExpr *wanted = cv_ir_load64(out, cv_ir_u64((Addr)&cv_return_awaited));
-    IRExpr *returned_to = cv_ir_assign(out, IRExpr_Binop(Iop_CmpEQ64, GUEST(RSP), wanted));
-    cv_ir_call(out, "cv_synchronization_left", cv_synchronization_left, mkIRExprVec_2(GUEST(RAX), out->next), returned_to);
+    if (cv_threads_active() && out->jumpkind == Ijk_Ret)
+        cv_ir_call_returned(out, "cv_synchronization_left", cv_synchronization_left, &cv_return_awaited);
 }
 
 void cv_synchronization_discard(void)

@@ -107,9 +107,9 @@ static void add_counters(struct class *class)
 
 /* ---- records ---- */
 
-/* What ran since the last call is the running thread's. */
 void cv_end_at(const char *message) { VG_(tool_panic)(message); }
 
+/* What ran since the last call is the running thread's. */
 void cv_threads_attribute(struct cv_thread *thread)
 {
     ULong n = cv_executed() - attributed;

@@ -334,10 +334,18 @@ Bool cv_host_has_fma(void);
 /* ---- ir.c ---- */
 
 IRExpr *cv_ir_u64(ULong value);
+IRExpr *cv_ir_binary(IRSB *block, IROp op, IRExpr *a, IRExpr *b);
 IRExpr *cv_ir_assign(IRSB *block, IRExpr *expression);
 IRExpr *cv_ir_load64(IRSB *block, IRExpr *address);
 void cv_ir_store64(IRSB *block, IRExpr *address, IRExpr *value);
+/* A register of the guest, by its offset in the state. */
+IRExpr *cv_ir_get(IRSB *block, Int offset);
+#define CV_GUEST(block, register) cv_ir_get(block, offsetof(VexGuestAMD64State, guest_##register))
 void cv_ir_call(IRSB *block, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
+/* A call, with result and target, where the block ends in the return after which the stack pointer is as awaited. */
+void cv_ir_call_returned(IRSB *block, const HChar *name, void *function, const ULong *awaited);
+/* What an expression is computed from, but for a rounding mode: up to a NULL; `parts` has room for them. */
+IRExpr **cv_ir_operands(const IRExpr *e, IRExpr *parts[5]);
 void cv_ir_prefetch(IRSB *block, IRExpr *address);
 Bool cv_ir_is_prefetch(const IRStmt *s);
 
