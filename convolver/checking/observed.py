@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from convolver import __version__
 from convolver.analyzing.analyze import analyze
 from convolver.convolution.convolve import convolve
 from convolver.errors import FormatError, PredictionError, ProvenanceError, TracerError
-from convolver.foreign_text import decode_json
+from convolver.foreign_text import decode_json, json_text
 from convolver.machine.profile import MachineProfile
 from convolver.outputs import save_text
 from convolver.progress import SILENT, Progress
@@ -176,7 +175,7 @@ class CheckBaseline:
             made = {name: document[name] for name in ("machine", "machine_id", "convolver")}
             programs = {name: Observed.read(one) for name, one in document["programs"].items()}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, FormatError) as error:
-            raise FormatError(f"{path} is no baseline ({error}); {_AGAIN}.") from error
+            raise FormatError(f"{path} is no baseline ({error}); remove it, then {_AGAIN}.") from error
         current = (made["machine_id"], made["convolver"]) == (machine.id, __version__)
         if anew:
             return cls(machine, programs if current else {})
@@ -193,5 +192,5 @@ class CheckBaseline:
 
     def save(self, path: Path) -> None:
         """Write the file; raises :class:`FormatError` when that fails."""
-        text = json.dumps(self.document(), indent=1, ensure_ascii=False) + "\n"
+        text = json_text(self.document(), indent=1) + "\n"
         save_text(path, text)

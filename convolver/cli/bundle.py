@@ -13,6 +13,7 @@ import typer
 from convolver.cli import completing
 from convolver.cli.common import Force, Json, existing, machine_names, new_file, new_folder, print_json, wrote
 from convolver.errors import UsageError
+from convolver.foreign_text import visible
 from convolver.outputs import save_text
 from convolver.reporting.console import out
 from convolver.reporting.grid import grid
@@ -63,7 +64,9 @@ def verb(
         names = machine_names(machines or [])
         if not names:
             raise UsageError("No machine is given; name those that the prediction is for with --machines, the base first.")
-        stem = source.name.removesuffix(".cvt")
+        stem = visible(source.name.removesuffix(".cvt")).replace(
+            "\\", "_"
+        )  # names in an archive are Unicode, without backslashes
         path = new_file(output or Path(f"{stem}{SUFFIX}"), force)
         packed = _packed(source, stem, names, path, redact)
         wrote(path)

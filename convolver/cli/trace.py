@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +15,7 @@ from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
 from convolver.cli.trace_plan import Engine, RecordedPart, on_engine, switched
 from convolver.errors import UsageError
+from convolver.foreign_text import json_text
 from convolver.reporting.console import terminal_progress
 from convolver.reporting.grid import percent
 from convolver.units import format_count, format_share, parse_seconds
@@ -36,7 +36,7 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
     header, totals = signature.header, signature.totals
     share = sampled_share(signature.table)
     if json:
-        typer.echo(dumps(signature.summary(), ensure_ascii=False, allow_nan=False), err=True)
+        typer.echo(json_text(signature.summary()), err=True)
         return
     plan = header["sampling"]
     if plan["start_at"] and not totals["instructions"]:
@@ -181,7 +181,7 @@ def _followed(job: _Job, pattern: str | None) -> int:
             say(f"Process {child.process.pid}, {' '.join(child.process.command)}:")
             _report(recorded.signature, recorded.header, False)
     if job.json:
-        typer.echo(dumps(documents, ensure_ascii=False, allow_nan=False), err=True)
+        typer.echo(json_text(documents), err=True)
     return status
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from convolver.foreign_text import visible
 from convolver.machine.states import SEPARATOR
 from convolver.plotting.style import Axes, Look
 
@@ -36,7 +37,7 @@ def block_label(row: Mapping[str, Any]) -> str:
 
 def command_label(command: Sequence[str] | None) -> str:
     """Return a traced command with the folder of its program left out."""
-    words = [str(word) for word in command or []]
+    words = [visible(str(word)) for word in command or []]
     return shorten(" ".join([Path(words[0]).name, *words[1:]]), 40) if words else "the program"
 
 

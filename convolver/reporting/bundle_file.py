@@ -6,7 +6,6 @@ A ZIP archive (PKWARE's APPNOTE) whose first entry is ``manifest.json`` (docs/fo
 from __future__ import annotations
 
 import hashlib
-import json
 import lzma
 import os
 import zipfile
@@ -18,7 +17,7 @@ from typing import Any
 
 from convolver.artifact_kinds import KINDS
 from convolver.errors import ChecksumError, FormatError, SchemaError
-from convolver.foreign_text import decode_json
+from convolver.foreign_text import decode_json, json_text
 from convolver.outputs import write_atomically
 from convolver.progress import SILENT, Progress, step
 from convolver.schema import check_header, document_id
@@ -85,7 +84,7 @@ class PackedBundle:
 
         def write(temporary: Path) -> None:
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
+                archive.writestr(MANIFEST, json_text(manifest, indent=1))
                 for path in files:
                     archive.write(path, path.name)
 

@@ -15,6 +15,7 @@ from convolver._native._core import lib
 from convolver._native.sinks import ObjectOwners
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import FormatError
+from convolver.foreign_text import json_text
 from convolver.signature.data_objects import KINDS
 from convolver.tracing.definitions import Definitions
 
@@ -44,7 +45,7 @@ class FoundObjects:
         for place in np.flatnonzero(self.number_of).tolist():
             members[int(self.number_of[place])].append(place)
         rows = [{**one, "members": here} for one, here in zip(self.documents, members, strict=True)]
-        return json.dumps({"objects": rows}, ensure_ascii=False, sort_keys=True).encode()
+        return json_text({"objects": rows}, sort_keys=True).encode()
 
     @classmethod
     def loads(cls, content: bytes, objects: int, where: str) -> FoundObjects:
