@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from convolver._native.replay_core import PackedEvents, RunResult
 from convolver.errors import ReplayError, UsageError
 from convolver.machine.catalog import MachineName, as_machine
-from convolver.mpi.cfg import Configuration
+from convolver.mpi.cfg import Configuration, read_cfg
 from convolver.mpi.events import EventKind, Events, Op, Sync
 from convolver.mpi.network import Network, network_from_profile
 from convolver.mpi.sources import load_events
@@ -19,6 +19,8 @@ from convolver.mpi.timeline import Timeline, make_timeline
 from convolver.progress import SILENT, Progress, step
 
 Ratio = float | NDArray[np.float64]
+CONFIGURATION = ".cfg"
+"""End of the name of a Dimemas configuration."""
 
 
 def replay(
@@ -32,8 +34,9 @@ def replay(
 ) -> Timeline:
     """Predict a parallel run: divide its computation by the CPU ratio and replay its communication on a network.
 
-    ``ratio`` is one number or one a rank, ``burst_ratio`` one a record (only bursts count); both divide, so 2.0 is twice as fast,
-    and multiply with the machine's own node and module ratios. Without ``record`` only the per-rank totals are kept.
+    ``machine`` may be the path of a Dimemas configuration (.cfg), too. ``ratio`` is one number or one a rank, ``burst_ratio`` one
+    a record (only bursts count); both divide, so 2.0 is twice as fast, and multiply with the machine's own node and module
+    ratios. Without ``record`` only the per-rank totals are kept.
     Raises :class:`ReplayError` for a deadlock (naming the cycle of ranks and records) or a machine that is too small,
     :class:`FormatError` for contradictory events, and :class:`UsageError` for what is no events or no machine.
     """
@@ -50,6 +53,8 @@ def as_network(machine: Network | Configuration | MachineName, ranks: int) -> Ne
     :class:`UsageError` for what is no machine."""
     if isinstance(machine, (Network, Configuration)):
         return machine if isinstance(machine, Network) else Network(machine)
+    if isinstance(machine, (str, Path)) and Path(machine).suffix == CONFIGURATION:
+        return Network(read_cfg(machine))
     profile = as_machine(machine)
     if not profile.network:
         raise ReplayError(f"The machine '{profile.name}' has no network section; measure one with 'convolver mpi network'.")

@@ -28,7 +28,7 @@ from convolver.progress import SILENT, Progress, step
 from convolver.tracing.counters import read_counters
 from convolver.tracing.launch import descriptors, inherited_environment, passive_waiting
 from convolver.tracing.native_engine import check_objects, engine_options, engine_program
-from convolver.tracing.preflight import check_child, check_command
+from convolver.tracing.preflight import check_child, check_command, command_words
 from convolver.tracing.processes import ChildTrace, FileNames, Process
 from convolver.tracing.recording import Ended, Recording, describe, finish
 from convolver.tracing.run_folder import RunFolder
@@ -301,8 +301,9 @@ def trace_children(
     :class:`TracerError` when the command cannot be traced, and the first error of any process when all have ended. Ctrl-C
     finishes the files, then raises KeyboardInterrupt.
     """
-    plan = (sampling or SamplingPlan()).check()
+    plan = SamplingPlan.checked(sampling)
     check_objects(plan, "of a program's children")
+    argv = command_words(argv)
     command = check_command(argv, scan=scan and plan.engine == "valgrind")
     with RunFolder() as folder:
         family = _Family(command, plan, FileNames(output, force), folder, scan)

@@ -49,15 +49,26 @@ def _script(head: bytes, path: Path) -> list[str]:
     return words
 
 
-def resolve_command(argv: Sequence[str]) -> list[str]:
-    """Return the command with its file, or for a script its interpreter's file in front.
-
-    Raises :class:`UsageError` for a command or an interpreter that is missing or cannot be executed.
-    """
+def command_words(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the words of a command as text; raises :class:`UsageError` where there are none, or what cannot be a word."""
     if not argv:
         raise UsageError("There is nothing to trace; give a command after '--'.")
     if isinstance(argv, str):
         raise UsageError(f"A command is a list of words, not one text: {argv.split()}.")
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else word for word in argv]
+    for word in words:
+        if not isinstance(word, str) or "\0" in word:
+            raise UsageError(f"{word!r} cannot be a word of a command; words are text without a zero byte, such as '20'.")
+    return words
+
+
+def resolve_command(argv: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the command with its file, or for a script its interpreter's file in front.
+
+    Raises :class:`UsageError` for a command or an interpreter that is missing or cannot be executed, and as
+    :func:`command_words` does.
+    """
+    argv = command_words(argv)
     command = [find_program(argv[0]), *argv[1:]]
     for _ in range(DEEPEST_SCRIPT):
         head = _head(Path(command[0]))

@@ -81,8 +81,19 @@ class SamplingPlan(msgspec.Struct, frozen=True, kw_only=True):
     bursts_only: bool = False
     budget: int | None = None
 
+    @classmethod
+    def checked(cls, plan: SamplingPlan | None) -> SamplingPlan:
+        """Return a plan, the usual one for None; raises :class:`UsageError` for something else, and as :meth:`check` does."""
+        if plan is not None and not isinstance(plan, cls):
+            raise UsageError(f"{plan!r} is no sampling plan; give for example SamplingPlan(mode='full').")
+        return (plan or cls()).check()
+
     def check(self) -> SamplingPlan:
-        """Return the plan itself; raises :class:`UsageError` when it contradicts itself."""
+        """Return the plan itself; raises :class:`UsageError` when it contradicts itself or a field is of another type."""
+        try:
+            msgspec.convert(msgspec.to_builtins(self), SamplingPlan)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise UsageError(f"This is no sampling plan: {error}.") from error
         if self.mode == "sample" and self.interval < 1 and not self.sets:
             raise UsageError("A sample needs an interval of at least one reference, or sets; record counts only instead.")
         if self.mode == "sample" and not 0 <= self.sample <= self.interval:

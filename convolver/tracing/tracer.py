@@ -20,7 +20,7 @@ from convolver.tracing.found_objects import FoundObjects, object_owners
 from convolver.tracing.native_engine import Attachment, check_objects
 from convolver.tracing.pace import Pace
 from convolver.tracing.path_features import PathFeatures
-from convolver.tracing.preflight import check_command
+from convolver.tracing.preflight import check_command, command_words
 from convolver.tracing.reader import Trace
 from convolver.tracing.recording import Ended, Recording, describe, ending_of, finish
 from convolver.tracing.sampling import SamplingPlan
@@ -54,10 +54,11 @@ def trace(
     execute, as an earlier one counted them: the progress shows the remaining time. ``attachment``: trace this running process
     with the native engine instead; ``argv`` is its command line.
     """
-    plan = (sampling or SamplingPlan()).check()
+    plan = SamplingPlan.checked(sampling)
     if attachment:
         check_objects(plan, "of a process that runs already")
-    command = list(argv) if attachment else check_command(argv, scan=scan and plan.engine == "valgrind")
+    argv = list(argv) if attachment else command_words(argv)
+    command = argv if attachment else check_command(argv, scan=scan and plan.engine == "valgrind")
     decoder = Decoder()
     plan.choose(decoder)
     output = Path(output)
@@ -119,9 +120,9 @@ class LiveTrace:
         counts: Signature | None = None,
         expected: int | None = None,
     ) -> None:
-        self._argv = list(argv)
+        self._argv = argv = command_words(argv)
         self._counts, self._expected = counts, expected
-        self._plan = (sampling or SamplingPlan()).check()
+        self._plan = SamplingPlan.checked(sampling)
         if self._plan.budget:
             raise UsageError("A budget is for traces that are stored; leave it out where machines are simulated while tracing.")
         self._plan = replace(self._plan, budget=0)

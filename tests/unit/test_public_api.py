@@ -9,6 +9,7 @@ import pytest
 
 import convolver as cv
 from convolver.machine.catalog import list_machines
+from convolver.mpi.cfg import read_cfg
 
 NAMES = [
     "Analysis",
@@ -55,6 +56,11 @@ def test_unknown_name_is_an_attribute_error():
         (lambda: cv.replay(None, "server-hbm"), "NoneType is no recorded run"),
         (lambda: cv.replay("nowhere.parquet", "server-hbm"), "nowhere.parquet"),
         (lambda: cv.load(3), "int is no path"),
+        (lambda: cv.trace(["true"], output="t.cvt", sampling="full"), "'full' is no sampling plan; give for example"),
+        (lambda: cv.trace(["true", 20], output="t.cvt"), "20 cannot be a word of a command"),
+        (lambda: cv.trace(["true", "2\0"], output="t.cvt"), r"cannot be a word of a command"),
+        (lambda: cv.SamplingPlan(mode="ful").check(), "Invalid enum value 'ful'"),
+        (lambda: cv.SamplingPlan(interval="1M").check(), "Expected `int`, got `str` - at `\\$.interval`"),
         (lambda: cv.simulate("nowhere.cvt", "server-hbm"), "nowhere.cvt cannot be read"),
     ],
 )
@@ -98,3 +104,16 @@ def test_the_reference_page_holds_every_public_name_and_every_kind_of_artifact()
     kinds = {kind.reader.rpartition(":")[2] for kind in KINDS.values()}
     assert {f"convolver.{name}" for name in NAMES} - {"convolver.ConvolverError"} <= shown
     assert kinds <= {name.rpartition(".")[2] for name in shown}
+
+
+def test_a_run_is_replayed_on_the_path_of_a_configuration():
+    golden = Path(__file__).resolve().parents[1] / "golden" / "dimemas"
+    (trace, *_) = sorted(golden.glob("*.dim"))
+    config = Path(__file__).resolve().parents[2] / "examples" / "cluster.cfg"
+    read = cv.replay(trace, read_cfg(config)).summary()
+    assert cv.replay(trace, config).summary() == cv.replay(str(trace), str(config)).summary() == read
+
+
+def test_words_of_a_command_may_be_paths(tmp_path):
+    traced = cv.trace([Path("/bin/true")], output=tmp_path / "t.cvt", sampling=cv.SamplingPlan(mode="counts"))
+    assert traced.header["command"] == ["/bin/true"]
