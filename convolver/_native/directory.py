@@ -11,6 +11,7 @@ from convolver._native._core import ffi, lib
 from convolver._native.layouts import layout, pointer
 from convolver._native.simulator import make_refs
 from convolver._native.status import check, owned
+from convolver._native.trace_decoder import SETS, Decoder
 
 COUNT = layout("cv_handed_count")
 LOAD, STORE = int(lib.CV_HANDED_LOAD), int(lib.CV_HANDED_STORE)
@@ -23,7 +24,11 @@ class Directory:
     """Last writers and sharers of the lines of threads."""
 
     def __init__(self, line_bytes: int) -> None:
-        self._handle: Any = owned(lib.cv_directory_new(line_bytes), lib.cv_directory_free)
+        self.handle: Any = owned(lib.cv_directory_new(line_bytes), lib.cv_directory_free)
+
+    def join(self, decoder: Decoder, kind: int) -> None:
+        """Take what a decoder decodes from now on of windows, or of the set-sampled references."""
+        decoder.add_sink(lib.cv_trace_hand_over_sets if kind == SETS else lib.cv_trace_hand_over, self)
 
     def feed(
         self,
@@ -35,11 +40,11 @@ class Directory:
     ) -> None:
         """Take references of one thread, in the order of the run."""
         refs = make_refs(addresses, sizes, writes, owners)
-        check(lib.cv_directory_feed(self._handle, thread, refs), "Following lines from thread to thread")
+        check(lib.cv_directory_feed(self.handle, thread, refs), "Following lines from thread to thread")
 
     def counts(self) -> NDArray[Any]:
         """Return how many references of which owner got a line from another thread, and how far back both had touched it
         (:data:`COUNT`)."""
-        rows = np.zeros(lib.cv_directory_counts(self._handle, ffi.NULL, 0), dtype=COUNT)
-        lib.cv_directory_counts(self._handle, pointer(rows, "cv_handed_count *"), len(rows))
+        rows = np.zeros(lib.cv_directory_counts(self.handle, ffi.NULL, 0), dtype=COUNT)
+        lib.cv_directory_counts(self.handle, pointer(rows, "cv_handed_count *"), len(rows))
         return rows

@@ -16,6 +16,8 @@ from convolver._native.trace_decoder import SETS, Decoder
 
 PathReader = Callable[[Decoder, Paths], Any]
 """Adds a reader in C to a decoder's builder of paths."""
+ReferenceReader = Callable[[Decoder], Any]
+"""Adds readers in C of references to a decoder."""
 
 
 class ObjectOwners(NamedTuple):
@@ -47,13 +49,15 @@ class Sinks(NamedTuple):
 
     ``sets`` gets the set-sampled references instead: whole lines, all of one class of sets (a trace's ``header["sampling"]``
     has ``sets``, the number of classes, and ``set_class``). ``by_object``: owners are pairs of a site and a data object instead.
-    ``paths`` is called with the decoder and its builder of executed paths, where a stream has one.
+    ``paths`` is called with the decoder and its builder of executed paths, where a stream has one; ``references`` with the
+    decoder.
     """
 
     windows: tuple[AnySimulator | Relay, ...]
     sets: Simulator | None = None
     by_object: bool = False
     paths: PathReader | None = None
+    references: ReferenceReader | None = None
 
     def connect(self, decoder: Decoder) -> None:
         """Let a decoder feed them."""
@@ -63,3 +67,5 @@ class Sinks(NamedTuple):
             decoder.add_simulator(self.sets, SETS)
         if self.by_object:
             decoder.attribute(owners=True)
+        if self.references is not None:
+            self.references(decoder)

@@ -122,19 +122,22 @@ class Decoder:
 
         A detailed simulator and a relay to several take those of windows only.
         """
-        self._kept.append(simulator)
         sink = lib.cv_trace_simulate if kind == WINDOW else lib.cv_trace_simulate_sets
         if isinstance(simulator, DetailedSimulator):
             sink = lib.cv_trace_simulate_detailed
         elif isinstance(simulator, Relay):
             sink = lib.cv_relay_sink
-        self._check(lib.cv_trace_add_sink(self.handle, sink, simulator.handle))
+        self.add_sink(sink, simulator)
+
+    def add_sink(self, sink: Any, reader: Any) -> None:
+        """Hand every batch to a function of the C core with the ``handle`` of a reader."""
+        self._kept.append(reader)
+        self._check(lib.cv_trace_add_sink(self.handle, sink, reader.handle))
 
     def add_collector(self) -> Collector:
         """Return a new collector that keeps the batches decoded from now on."""
         collector = Collector()
-        self._kept.append(collector)
-        self._check(lib.cv_trace_add_sink(self.handle, lib.cv_collector_sink, collector.handle))
+        self.add_sink(lib.cv_collector_sink, collector)
         return collector
 
     def build_paths(self, paths: Any) -> None:

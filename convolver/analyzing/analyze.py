@@ -18,6 +18,7 @@ from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
 from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_frames, with_scattered
 from convolver.analyzing.kept import asked_of_last, assumed_seconds, miss_ratio, size_shares
+from convolver.analyzing.known_lines import unread_lines
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
 from convolver.artifacts import load
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
@@ -199,7 +200,11 @@ def _found(
         def gather(decoder: Decoder, paths: Paths) -> None:
             samples.append(sample_of(decoder, paths))
 
-    rates = simulate(trace, list(every.values()), paths=gather, progress=progress)
+    lines = unread_lines(trace)
+    join = None if lines is None else lines.join
+    rates = simulate(trace, list(every.values()), paths=gather, references=join, progress=progress)
+    if lines is not None:
+        lines.keep()
     counts = trace.signature.table
     falls = []
     for machine, systems, _ in wanted:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.thread_replay import TOUCH
-from convolver.analyzing.known_touches import known_handed, known_touches
+from convolver.analyzing.known_lines import known_lines
 from convolver.convolution.block_times import HIT_RATE, BlockTimes
 from convolver.convolution.handed_time import COSTS, handed_seconds
 from convolver.errors import UsageError
@@ -79,8 +79,8 @@ class ThreadWork:
         known = log.instructions()
         self._instructions[: len(known)] = known
         self._inside = log.instructions_inside(counts.shape[1])
-        self.touched = known_touches(trace)
-        self._handed, self._table = known_handed(trace), trace.signature.table
+        self.touched, self._handed = known_lines(trace)
+        self._table = trace.signature.table
         self.touches = self._touches_by_class(trace)
         self._waits = np.zeros(self.blocks)
         """Share of each block's executions in which a thread waits for another."""

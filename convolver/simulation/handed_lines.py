@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.directory import LEAST_DISTANCE, LOAD, NEVER, STORE, Directory
-from convolver._native.trace_decoder import SETS, WINDOW
+from convolver._native.trace_decoder import SETS, WINDOW, Decoder
 from convolver.simulation.group import LINE_BYTES
 from convolver.simulation.level_samples import ALL, sampled
 
@@ -50,18 +50,22 @@ def can_tell(trace: Trace) -> bool:
     return plan.get("engine") != "native" and (holds.classes > 0 or holds.windows == ALL)
 
 
-def handed_lines(trace: Trace) -> HandedLines | None:
-    """Return the lines that threads hand over, from the set-sampled references, or all of a trace that has them all; None where
-    :func:`can_tell` says no, or none was handed over."""
+def follow_lines(trace: Trace, decoder: Decoder) -> Directory | None:
+    """Let a decoder of the trace tell who has which lines; None where :func:`can_tell` says no."""
     if trace.thread_log is None or not can_tell(trace):
         return None
-    holds, directory = sampled(trace.header.get("sampling")), Directory(LINE_BYTES)
-    for batch in trace.batches():
-        if batch.kind == (SETS if holds.classes else WINDOW):
-            directory.feed(batch.thread, batch.addresses, batch.sizes, batch.writes, batch.sites)
-    counts = directory.counts()
+    directory = Directory(LINE_BYTES)
+    directory.join(decoder, SETS if sampled(trace.header.get("sampling")).classes else WINDOW)
+    return directory
+
+
+def handed_lines(trace: Trace, directory: Directory) -> HandedLines | None:
+    """Return the lines that threads hand over, from the set-sampled references, or all of a trace that has them all, that a
+    ``directory`` got; None where none was handed over."""
+    counts = np.sort(directory.counts(), order=("owner", "kind", "own", "other"))
     if not len(counts):
         return None
+    holds = sampled(trace.header.get("sampling"))
     classes = max(holds.classes, 1)
     return HandedLines(
         block=np.asarray(trace.site_blocks[counts["owner"]], dtype=np.uint32),

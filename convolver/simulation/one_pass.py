@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convolver._native.detailed_engine import AnySimulator
 from convolver._native.simulator import OwnerLimitError
-from convolver._native.sinks import Decoded, ObjectOwners, PathReader, Sinks
+from convolver._native.sinks import Decoded, ObjectOwners, PathReader, ReferenceReader, Sinks
 from convolver.artifacts import load
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.heavy import pl
@@ -106,6 +106,7 @@ def simulate(
     details: Details = NO_DETAILS,
     jobs: int = 1,
     paths: PathReader | None = None,
+    references: ReferenceReader | None = None,
     progress: Progress = SILENT,
 ) -> HitRates:
     """Simulate a recorded trace, or that of a path, on machines, in one pass, and return counts per block of its signature.
@@ -114,13 +115,13 @@ def simulate(
     one too where it is even, or else from the bursts (:mod:`convolver.simulation.level_samples`), unless the detailed engine
     simulates the machine: it takes all from the bursts.
     ``details`` asks for more than the fast engine has. ``jobs`` is how many threads may run the fast engine beside the decoder;
-    the counts are the same. ``paths`` reads the executed paths in the same pass.
+    the counts are the same. ``paths`` reads the executed paths in the same pass, ``references`` what the caches get.
 
     Raises :class:`UsageError` and :class:`MachineError` for machines that cannot be simulated (see
     :func:`convolver.simulation.targets.targets`) and for something that is no trace, :class:`SimulationError` for a trace without
     addresses and :class:`FormatError` for a damaged one.
     """
-    return _simulated(trace, targets(machines), details, jobs, progress, paths=paths)[0]
+    return _simulated(trace, targets(machines), details, jobs, progress, paths=paths, references=references)[0]
 
 
 def simulate_objects(
@@ -170,6 +171,7 @@ def _simulated(
     *,
     by_object: bool = False,
     paths: PathReader | None = None,
+    references: ReferenceReader | None = None,
 ) -> tuple[HitRates, SimulatedRuns, Decoded, int]:
     """Return hit rates by block, the runs that they are from, what decoding reported, and how many owners there are."""
     if isinstance(trace, (str, Path)):
@@ -182,7 +184,8 @@ def _simulated(
     threads = max(int(trace.header.get("threads") or 1), 1)
     windows = Group(found, details, by_burst=holds.windows == BURSTS, threads=threads)
     sets = _set_group(found, holds, details) if holds.classes else None
-    decoded = trace.feed(Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object, paths), progress)
+    sinks = Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object, paths, references)
+    decoded = trace.feed(sinks, progress)
     site_blocks, line_shares = decoded.site_blocks, decoded.line_shares
     if decoded.objects is not None and by_object:
         site_blocks = site_blocks[decoded.objects.sites]
@@ -191,8 +194,8 @@ def _simulated(
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     runs = SimulatedRuns(holds, windows, sets, BlockSums(site_blocks, owners), line_shares, decoded.block_memops)
-    references = windows.references + (sets.simulator.references if sets else 0)
-    return runs.hit_rates(found, references, {"trace": trace.id}, trace.header.get("sampling")), runs, decoded, owners
+    fed = windows.references + (sets.simulator.references if sets else 0)
+    return runs.hit_rates(found, fed, {"trace": trace.id}, trace.header.get("sampling")), runs, decoded, owners
 
 
 Simulators = Sequence[AnySimulator | ParallelSimulator]

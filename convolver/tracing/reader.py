@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.path_builder import Paths, PathWindow
-from convolver._native.sinks import Decoded, Sinks
+from convolver._native.sinks import Decoded, ReferenceReader, Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
 from convolver.foreign_text import decode_json
@@ -268,6 +268,12 @@ class Trace:
     def _need_objects(self, asked: bool) -> None:
         if asked and not self.has_data_objects:
             raise UsageError(f"{self.path} knows no data objects. {HOW_TO}")
+
+    def read(self, join: ReferenceReader, progress: Progress = SILENT) -> None:
+        """Stream every recorded reference into readers in C, which ``join`` adds to the decoder."""
+        decoder = self._decoder()
+        join(decoder)
+        self._decode(decoder, progress)
 
     def batches(self) -> Iterator[Batch]:
         """Yield the recorded references as arrays, in batches of at most a few thousand."""

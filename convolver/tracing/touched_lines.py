@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convolver._native._core import lib
-from convolver._native.trace_decoder import WINDOW, Batch
+from convolver._native.touches import ALL, LINE_BITS, LINES, WAITS, WORD_BITS, Touches
 from convolver.heavy import pl
 from convolver.tracing.definitions import ATOMIC, STORE
-from convolver.tracing.spin_loops import SpinLoop, spin_loops, spins_in
+from convolver.tracing.spin_loops import SpinLoop, spin_loops
 
 if TYPE_CHECKING:
     from convolver.tracing.reader import Trace
 
-PIECE = 1 << 20
-"""References looked at together."""
-HOT = 32
-"""Of a piece, those to one line from which on it is looked at: fewer cannot take a program a per cent longer."""
 MOST_LINES = 64
 LOCKS = (
     r"^(__GI_)?(_*pthread_(mutex|spin|rwlock)|_*lll_)"
@@ -29,7 +25,6 @@ LOCKS = (
 )
 """Functions of runtimes that take and release locks, whose lines pass with the lock."""
 IN_TURN = 0.5
-LINE_BITS, WORD_BITS = 6, 3
 WORDS = 1 << LINE_BITS - WORD_BITS
 
 
@@ -62,29 +57,10 @@ class TouchedLines:
     spins: list[SpinLoop]
 
 
-def _pieces(trace: Trace) -> Iterator[pl.DataFrame]:
-    parts: list[Batch] = []
-    held = 0
-    for batch in trace.batches():
-        if batch.kind == WINDOW:
-            parts.append(batch)
-            held += len(batch.sites)
-        if held >= PIECE:
-            yield _piece(parts)
-            parts, held = [], 0
-    if parts:
-        yield _piece(parts)
-
-
-def _piece(parts: Sequence[Batch]) -> pl.DataFrame:
-    sizes = [len(part.sites) for part in parts]
-    columns = {
-        "word": np.concatenate([part.addresses for part in parts]) >> np.uint64(WORD_BITS),
-        "site": np.concatenate([part.sites for part in parts]),
-        "thread": np.repeat(np.array([part.thread for part in parts], dtype=np.uint32), sizes),
-        "window": np.repeat(np.array([part.window for part in parts], dtype=np.uint64), sizes),
-    }
-    return pl.DataFrame(columns)
+def _counts(touches: Touches, kind: int) -> pl.DataFrame:
+    rows = touches.counts(kind)
+    columns = {name: rows[name] for name in ("word", "window", "thread", "site")}
+    return pl.DataFrame(columns | {"len": rows["count"]})
 
 
 def _serials(records: Any) -> dict[int, list[int]]:
@@ -96,29 +72,23 @@ def _serials(records: Any) -> dict[int, list[int]]:
     return found
 
 
-def touched_lines(trace: Trace) -> TouchedLines | None:
-    """Return the lines that threads contend for, those touched most, and loops that wait; None where there is neither."""
-    sites = trace.definitions.sites
-    stores = (sites["flags"] & STORE) != 0
-    hot, whole, spinning = [], [], []
-    for piece in _pieces(trace):
-        whole.append(piece.group_by("thread", "site").len())
-        spinning.append(spins_in(piece, stores))
-        line = pl.col("word") // WORDS
-        often = piece.group_by(line=line).len().filter(pl.col("len") >= HOT)["line"]
-        hot.append(piece.filter(line.is_in(often.implode())).group_by("word", "thread", "site", "window").len())
-    if not hot or trace.thread_log is None:
+def touched_lines(trace: Trace, touches: Touches) -> TouchedLines | None:
+    """Return the lines that threads contend for, those touched most, and loops that wait, from all ``touches``; None where there
+    is neither."""
+    touches.end()
+    sites, whole = trace.definitions.sites, _counts(touches, ALL)
+    if not len(whole) or trace.thread_log is None:
         return None
-    atomics = (sites["flags"] & ATOMIC) != 0
+    stores, atomics = (sites["flags"] & STORE) != 0, (sites["flags"] & ATOMIC) != 0
     about = pl.DataFrame(
         {"site": np.arange(len(sites), dtype=np.uint32), "block": trace.site_blocks, "stored": stores, "atomic": atomics}
     )
-    each = pl.concat(hot).join(about, on="site").with_columns(line=pl.col("word") // WORDS)
+    each = _counts(touches, LINES).join(about, on="site").with_columns(line=pl.col("word") // WORDS)
     functions = trace.signature.table["function"].str.contains(LOCKS).fill_null(value=False)
     each = _contended(each.filter(~functions.gather(each["block"])))
-    by_site = pl.concat(whole).join(about, on="site")
-    spins = pl.concat(spinning).group_by("word", "thread", "site").agg(pl.col("len").sum())
-    loops = spin_loops(trace, spins, _pieces(trace), by_site.group_by("block").agg(pl.col("len").sum()))
+    by_site = whole.join(about, on="site")
+    waits = _counts(touches, WAITS).join(about, on="site")
+    loops = spin_loops(trace, waits, by_site.group_by("block").agg(pl.col("len").sum()))
     if not len(each):
         return TouchedLines([], None, loops) if loops else None
     count = pl.col("len")
@@ -137,8 +107,8 @@ def touched_lines(trace: Trace) -> TouchedLines | None:
     )
     serials = [(number, serial) for number, all_of in _serials(trace.thread_log.records).items() for serial in all_of]
     names = pl.DataFrame(serials, schema={"thread": pl.UInt32, "serial": pl.UInt32}, orient="row")
-    touches = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
-    return TouchedLines(_described(trace, each.filter(pl.col("line").is_in(numbers)), numbers), touches, loops)
+    table = by.join(place, on="line").join(names, on="thread").select("serial", "number", "block", "loads", "atomics", "stores")
+    return TouchedLines(_described(trace, each.filter(pl.col("line").is_in(numbers)), numbers), table, loops)
 
 
 def _contended(each: pl.DataFrame) -> pl.DataFrame:

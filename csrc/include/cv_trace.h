@@ -191,6 +191,10 @@ cv_status cv_trace_simulate_sets(void *simulator, const cv_refs *refs, const cv_
 /* The same for a detailed simulator (context: a cv_detailed): the references of windows, each thread on a core of its own
  * while there are enough. */
 cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const cv_batch *batch);
+/* Sinks that feed the references of windows, or the set-sampled ones, to a cv_directory, and those of windows to a cv_touches. */
+cv_status cv_trace_hand_over(void *directory, const cv_refs *refs, const cv_batch *batch);
+cv_status cv_trace_hand_over_sets(void *directory, const cv_refs *refs, const cv_batch *batch);
+cv_status cv_trace_touch(void *touches, const cv_refs *refs, const cv_batch *batch);
 
 uint32_t cv_crc32c(uint32_t crc, const void *bytes, size_t size);
 

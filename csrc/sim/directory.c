@@ -3,6 +3,7 @@
 #include "cv_directory.h"
 
 #include "../trace/grow.h"
+#include "table.h"
 
 #include <assert.h>
 #include <string.h>
@@ -34,70 +35,15 @@ struct stack {
     uint32_t room, used, lines;
 };
 
-struct slot {
-    uint64_t key;
-    uint64_t value; /* 0: empty */
-};
-
-struct table {
-    struct slot *slots;
-    size_t room, used; /* room: 0 or a power of two */
-};
-
 struct cv_directory {
     uint32_t line_shift;
     struct line *lines;
     struct copy *copies;
     struct stack *stacks;
     size_t n_lines, lines_room, n_copies, copies_room, n_stacks, stacks_room;
-    struct table line_of; /* 1 + place in `lines` */
-    struct table counts;
+    struct cv_table line_of; /* 1 + place in `lines` */
+    struct cv_table counts;
 };
-
-/* ---- tables ---- */
-
-static size_t spread(uint64_t key)
-{
-    key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(key ^ key >> 29);
-}
-
-static struct slot *slot_of(const struct table *t, uint64_t key)
-{
-    size_t at = spread(key) & (t->room - 1);
-    while (t->slots[at].value && t->slots[at].key != key)
-        at = (at + 1) & (t->room - 1);
-    return &t->slots[at];
-}
-
-static cv_status grow_table(struct table *t)
-{
-    const struct table old = *t;
-    t->room = old.room ? 2 * old.room : LEAST_ROOM;
-    t->slots = calloc(t->room, sizeof *t->slots);
-    if (!t->slots) {
-        *t = old;
-        return CV_ERROR_MEMORY;
-    }
-    for (size_t i = 0; i < old.room; i++)
-        if (old.slots[i].value)
-            *slot_of(t, old.slots[i].key) = old.slots[i];
-    free(old.slots);
-    return CV_OK;
-}
-
-/* The slot of a key, new where it was not there; NULL: no memory. Whoever gets an empty one gives it a value. */
-static struct slot *find(struct table *t, uint64_t key)
-{
-    if (2 * (t->used + 1) > t->room && grow_table(t) != CV_OK)
-        return NULL;
-    struct slot *slot = slot_of(t, key);
-    if (!slot->value) {
-        slot->key = key;
-        t->used++;
-    }
-    return slot;
-}
 
 /* ---- stacks ---- */
 
@@ -189,7 +135,7 @@ static uint32_t distance_step(const cv_directory *d, uint32_t copy)
 static cv_status count(cv_directory *d, const struct line *line, uint32_t own, uint32_t other, uint32_t owner, enum cv_handed kind)
 {
     const uint32_t steps = distance_step(d, own) << 8 | distance_step(d, copy_of(d, line, other));
-    struct slot *slot = find(&d->counts, (uint64_t)owner << 17 | (uint64_t)kind << 16 | steps);
+    struct cv_slot *slot = cv_table_find(&d->counts, (uint64_t)owner << 17 | (uint64_t)kind << 16 | steps);
     if (!slot)
         return CV_ERROR_MEMORY;
     slot->value++;
@@ -242,7 +188,7 @@ static cv_status touch(cv_directory *d, struct line *line, uint32_t thread, uint
 
 static cv_status touch_number(cv_directory *d, uint64_t number, uint32_t thread, uint32_t owner, bool write)
 {
-    struct slot *slot = find(&d->line_of, number);
+    struct cv_slot *slot = cv_table_find(&d->line_of, number);
     if (!slot)
         return CV_ERROR_MEMORY;
     if (!slot->value) {
@@ -307,7 +253,7 @@ size_t cv_directory_counts(const cv_directory *d, cv_handed_count *out, size_t r
 {
     size_t n = 0;
     for (size_t i = 0; i < d->counts.room; i++) {
-        const struct slot *slot = &d->counts.slots[i];
+        const struct cv_slot *slot = &d->counts.slots[i];
         if (!slot->value)
             continue;
         if (n < room)

@@ -1,5 +1,7 @@
 #include "cv_detailed.h"
+#include "cv_directory.h"
 #include "cv_sim.h"
+#include "cv_touches.h"
 #include "cv_trace.h"
 
 cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch)
@@ -30,4 +32,19 @@ cv_status cv_trace_simulate_detailed(void *simulator, const cv_refs *refs, const
     cv_detailed_warm(simulator, (int)batch->warm);
     cv_detailed_burst(simulator, batch->window);
     return cv_detailed_feed(simulator, batch->thread % cv_detailed_cores(simulator), refs);
+}
+
+cv_status cv_trace_hand_over(void *directory, const cv_refs *refs, const cv_batch *batch)
+{
+    return batch->kind == CV_BATCH_WINDOW ? cv_directory_feed(directory, batch->thread, refs) : CV_OK;
+}
+
+cv_status cv_trace_hand_over_sets(void *directory, const cv_refs *refs, const cv_batch *batch)
+{
+    return batch->kind == CV_BATCH_SETS ? cv_directory_feed(directory, batch->thread, refs) : CV_OK;
+}
+
+cv_status cv_trace_touch(void *touches, const cv_refs *refs, const cv_batch *batch)
+{
+    return batch->kind == CV_BATCH_WINDOW ? cv_touches_feed(touches, batch->thread, batch->window, refs) : CV_OK;
 }

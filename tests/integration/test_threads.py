@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
+from convolver._native.trace_decoder import Decoder
 from convolver.analyzing.analyze import analyze
+from convolver.analyzing.known_lines import known_lines
 from convolver.cli.predict import CHECK_FAILED
 from convolver.convolution import elapsed_replay
 from convolver.convolution.block_times import BlockTimes
@@ -27,11 +29,12 @@ from convolver.machine.catalog import find_machine
 from convolver.machine.kernel_costs import KernelCost
 from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline
+from convolver.pipeline import predict
 from convolver.tracing import thread_log
+from convolver.tracing.format import ADDRESSES
 from convolver.tracing.native_engine import engine_program, refusal
-from convolver.tracing.reader import Trace
+from convolver.tracing.reader import Trace, read_chunks
 from convolver.tracing.sampling import SamplingPlan
-from convolver.tracing.touched_lines import touched_lines
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, requires_tool
 
@@ -623,6 +626,25 @@ def test_lines_handed_over_at_barriers_cost_what_was_probed(handing):
     assert handed(handing(lines, rounds, "other")) == pytest.approx(expected, rel=0.05)
 
 
+def test_lines_of_threads_come_from_the_one_pass(handing, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONVOLVER_CACHE", str(tmp_path))
+    found, decoded, decode = handing(2048, 100, "other"), [], Decoder.replay
+    monkeypatch.setattr(Decoder, "replay", lambda self, data: [decoded.append(len(data)), decode(self, data)])
+    recorded = [len(chunk.content(str(found.path))) for chunk in read_chunks(found.path) if chunk.kind == ADDRESSES]
+    cold = predict(found, base="cloud-epyc-milan", target="cloud-epyc-turin")
+    assert decoded == recorded
+    assert sum(decoded) > 0
+    lost = cold.document["base"]["elapsed"]["lost_seconds"]["lines from other threads"]
+    assert lost > 0
+    again = predict(Trace.load(found.path), base="cloud-epyc-milan", target="cloud-epyc-turin")
+    assert decoded == recorded
+    assert again.document == cold.document
+    (lines,) = tmp_path.rglob("*.lines.msgpack")
+    lines.unlink()
+    assert predict(Trace.load(found.path), base="cloud-epyc-milan", target="cloud-epyc-turin").document == cold.document
+    assert decoded == 2 * recorded
+
+
 def test_natively_lines_handed_over_are_said_to_be_unknown(handing):
     assert handed(handing(2048, 100, "other", engine="native")) == 0
 
@@ -820,7 +842,7 @@ def test_false_sharing_of_allocated_memory_names_its_allocation(tmp_path, engine
     def named(objects):
         plan = SamplingPlan(data_objects=objects, engine=engine)
         found = trace([str(tmp_path / "heap")], output=tmp_path / f"{objects}.cvt", sampling=plan)
-        return [line.label for line in touched_lines(found).lines]
+        return [line.label for line in known_lines(found).touched.lines]
 
     assert named(False) == ["false sharing of memory in count (heap.c:7)"]
     assert named(True) == ["false sharing of memory from calloc in main (heap.c:13) in count (heap.c:7)"]
