@@ -19,6 +19,7 @@ typedef struct {
     double start;     /* from there until it runs */
     double join;      /* of a thread that has ended */
     double wake;      /* from a call that wakes a sleeping thread until it runs */
+    double wake_each; /* ... more for each that the same call wakes first; the caller takes that for all but one, too */
     double spin;      /* how long runtimes of OpenMP look before they sleep */
     double fork;      /* of a parallel region with one more thread */
     double fork_each; /* ... for each further one */

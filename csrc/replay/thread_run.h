@@ -30,7 +30,8 @@ static inline struct sync_object *team_of(cv_threads *t, const struct running *t
 /* Puts the thread into an object's queue. */
 void cv_thread_block(cv_threads *t, struct running *th, uint32_t object, enum cv_threads_cause cause);
 void cv_thread_resume(cv_threads *t, struct running *th, double latency);
-void cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps);
+/* ... where runtimes look for a while: after `spinning`, or with those that sleep, after `woken` others. Whether it slept. */
+bool cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps, uint32_t woken);
 /* Whether the thread's event has happened; else it waits. `cost` becomes the seconds that it takes. */
 bool cv_thread_happens(cv_threads *t, struct running *th, const struct packed *p, double *cost);
 void cv_thread_next_chunk(cv_threads *t, struct running *th, const struct packed *p);

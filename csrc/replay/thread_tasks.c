@@ -46,7 +46,7 @@ static void wake_for(cv_threads *t, uint32_t number)
     idle = idle == NOBODY ? team->head : idle;
     idle = idle == NOBODY ? first_to_help(t, number) : idle;
     if (idle != NOBODY)
-        cv_thread_resume_waiting(t, &t->threads[idle], t->machine->costs.handover, false);
+        cv_thread_resume_waiting(t, &t->threads[idle], t->machine->costs.handover, false, 0);
 }
 
 void cv_thread_make_task(cv_threads *t, struct running *th, uint64_t number)
@@ -126,7 +126,7 @@ static void resume_at_once(cv_threads *t, uint32_t number)
         return;
     const struct cv_thread_record *r = &t->records[current(t, runner)->record];
     if (r->kind == CV_THREAD_TASK_BEGIN && r->object == number)
-        cv_thread_resume_waiting(t, runner, t->machine->costs.handover, false);
+        cv_thread_resume_waiting(t, runner, t->machine->costs.handover, false, 0);
 }
 
 /* The thread that ends a task does one that becomes ready itself, as in libgomp, and wakes others for the rest. */
@@ -159,7 +159,7 @@ void cv_thread_end_task(cv_threads *t, struct running *th)
     struct running *maker = &t->threads[task->parent == NOBODY ? task->maker : t->tasks[task->parent].runner];
     assert(*left > 0 && (task->team == NOBODY || t->objects[task->team].unfinished > 0));
     if (!--*left && maker->state == WAITING && maker->waits_for == t->task_waits && maker->task == task->parent)
-        cv_thread_resume_waiting(t, maker, t->machine->costs.handover, false);
+        cv_thread_resume_waiting(t, maker, t->machine->costs.handover, false, 0);
     if (task->team != NOBODY)
         t->objects[task->team].unfinished--;
     th->stream = task->back_stream;

@@ -74,25 +74,32 @@ void cv_thread_resume(cv_threads *t, struct running *th, double latency)
 
 /* Runtimes look for a while before they sleep, but for a moment only where a team has more threads than there are cores: then sleeping
  * and waking up takes time of these. */
-void cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps)
+bool cv_thread_resume_waiting(cv_threads *t, struct running *th, double spinning, bool sleeps, uint32_t woken)
 {
     const cv_threads_costs *c = &t->machine->costs;
     const bool crowd = t->objects[th->waits_for].parties > t->machine->cores;
+    const bool slept = !crowd && (sleeps || t->now - th->since > c->spin);
     th->owed = crowd ? c->asleep : 0;
-    cv_thread_resume(t, th, crowd ? 0 : sleeps || t->now - th->since > c->spin ? c->wake : spinning);
+    cv_thread_resume(t, th, crowd ? 0 : slept ? c->wake + c->wake_each * woken : spinning);
+    return slept;
 }
 
-/* All wait for the last one, part of it since the barrier before kept that one for longer. */
-static void resume_all(cv_threads *t, const struct running *last, struct sync_object *o, double spinning, bool sleeps)
+/* What waking so many takes whoever calls. */
+static double call_for(const cv_threads *t, uint32_t woken) { return woken < 2 ? 0 : t->machine->costs.wake_each * (woken - 1); }
+
+/* All wait for the last one, part of it since the barrier before kept that one for longer. Returns what waking them takes it. */
+static double resume_all(cv_threads *t, const struct running *last, struct sync_object *o, double spinning, bool sleeps)
 {
+    uint32_t woken = 0;
     while (o->head != NOBODY) {
         struct running *th = &t->threads[o->head];
         const double late = fmax(fmin(t->now - th->since, last->delay - th->delay), 0);
         th->waited[CV_THREADS_BARRIER] -= late;
         barrier_takes(t, th, late);
         th->granted = true;
-        cv_thread_resume_waiting(t, th, spinning, sleeps);
+        woken += cv_thread_resume_waiting(t, th, spinning, sleeps, woken);
     }
+    return call_for(t, woken);
 }
 
 /* ---- locks, signals, semaphores ---- */
@@ -200,15 +207,18 @@ static void release(cv_threads *t, struct running *th, uint32_t lock, bool spins
     }
 }
 
-static void signal_given(cv_threads *t, uint32_t record, uint32_t object)
+static void signal_given(cv_threads *t, uint32_t record, uint32_t object, double *cost)
 {
     struct sync_object *o = &t->objects[object];
+    const cv_threads_costs *c = &t->machine->costs;
+    uint32_t woken = 0;
     t->signaled[record] = 1;
     for (uint32_t i = o->head, next; i != NOBODY; i = next) {
         next = t->threads[i].next;
         if (current(t, &t->threads[i])->other == record)
-            cv_thread_resume(t, &t->threads[i], t->machine->costs.wake);
+            cv_thread_resume(t, &t->threads[i], c->wake + c->wake_each * woken++);
     }
+    *cost = call_for(t, woken);
 }
 
 static bool wait_for_signal(cv_threads *t, struct running *th, const struct packed *p)
@@ -290,7 +300,7 @@ static bool arrive(cv_threads *t, struct running *th, const struct packed *p, do
             return false;
         o->arrived = 0;
         *cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
-        resume_all(t, th, o, *cost, o->own);
+        *cost += resume_all(t, th, o, *cost, o->own);
         th->delay = *cost;
         barrier_takes(t, th, *cost);
     }
@@ -308,8 +318,10 @@ static void fork_team(cv_threads *t, const struct running *th, const struct pack
     o->region.threads = o->parties;
     *cost = of_many(c->fork, c->fork_each, o->parties) + o->made * c->create;
     o->open = true;
+    uint32_t woken = 0;
     while (o->head != NOBODY)
-        cv_thread_resume_waiting(t, &t->threads[o->head], *cost, false);
+        woken += cv_thread_resume_waiting(t, &t->threads[o->head], *cost, false, woken);
+    *cost += call_for(t, woken);
 }
 
 static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
@@ -322,17 +334,17 @@ static bool begin_body(cv_threads *t, struct running *th, uint32_t object)
 }
 
 /* Those of a team that makes tasks stay until all are done. */
-static bool end_body(cv_threads *t, struct running *th, uint32_t object)
+static bool end_body(cv_threads *t, struct running *th, uint32_t object, double *cost)
 {
     struct sync_object *o = &t->objects[object];
-    const double cost = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
+    const double takes = of_many(t->machine->costs.barrier, t->machine->costs.barrier_each, o->parties);
     if (!o->tasks) {
         if (++o->arrived >= o->parties)
-            resume_all(t, th, o, cost, false);
+            *cost = resume_all(t, th, o, takes, false);
     } else if (!th->granted) {
         if (!all_there(t, th, object, object))
             return false;
-        resume_all(t, th, o, cost, false);
+        *cost = resume_all(t, th, o, takes, false);
     }
     th->granted = th->arrived = false;
     th->team = o->outer;
@@ -391,14 +403,14 @@ bool cv_thread_happens(cv_threads *t, struct running *th, const struct packed *p
     case CV_THREAD_WAIT: release(t, th, p->second, false); return true;
     case CV_THREAD_WOKEN: return wait_for_signal(t, th, p) && take(t, th, p->second, ANY_TURN, cost);
     case CV_THREAD_SIGNAL:
-    case CV_THREAD_WAKE: signal_given(t, p->record, p->object); return true;
+    case CV_THREAD_WAKE: signal_given(t, p->record, p->object, cost); return true;
     case CV_THREAD_SLEPT: return wait_for_signal(t, th, p);
     case CV_THREAD_BARRIER: return o->parties < 2 || arrive(t, th, p, cost);
     case CV_THREAD_ACQUIRE: return acquire(t, th, p->object, cost);
     case CV_THREAD_RELEASE: give(t, o); return true;
     case CV_THREAD_FORK: fork_team(t, th, p, cost); return true;
     case CV_THREAD_BODY: return begin_body(t, th, p->object);
-    case CV_THREAD_BODY_END: return end_body(t, th, p->object);
+    case CV_THREAD_BODY_END: return end_body(t, th, p->object, cost);
     case CV_THREAD_JOINED: return joined(t, th, p->object);
     case CV_THREAD_TASK: cv_thread_make_task(t, th, r->object); return true;
     case CV_THREAD_TASK_BEGIN:

@@ -39,7 +39,9 @@ static _Alignas(128) double guarded;
 #define CROWD 4                  /* threads a CPU */
 #define ROUND 8                  /* other CPUs that are played with, evenly spaced: near ones and far ones */
 #define LOOKS 100                /* of GCC's runtime of OpenMP before a thread sleeps, where there are more threads than CPUs */
-#define ENDED_NANOSECONDS 200000 /* after which a thread that does nothing has certainly ended */
+#define ENDED_NANOSECONDS 200000 /* after which a thread that does nothing has certainly ended, */
+#define ASLEEP_NANOSECONDS 50000 /* ... and one that is about to sleep does */
+#define SLEEPERS 8               /* that one call wakes: where there are fewer CPUs, several on one */
 #define LINES 1024               /* that two hand to and fro: more than first levels hold, less than second ones */
 #define LINE_WORDS 8
 
@@ -138,6 +140,40 @@ static void cv_play_asleep(size_t player)
         pthread_cond_signal(&changed);
     }
     pthread_mutex_unlock(&mutex);
+}
+
+static void *cv_sleeper(void *argument)
+{
+    for (size_t i = 0; i < rounds; i++) {
+        atomic_fetch_add(&arrived, 1);
+        while (atomic_load(&runs) == (int)i)
+            syscall(SYS_futex, &runs, FUTEX_WAIT_PRIVATE, (int)i, NULL, NULL, 0);
+    }
+    return argument;
+}
+
+size_t cv_thread_wake_each(size_t times)
+{
+    pthread_t threads[SLEEPERS];
+    const int here = sched_getcpu(), others = cv_other_cpus();
+    size_t made = 0;
+    rounds = times;
+    atomic_store(&arrived, 0);
+    atomic_store(&runs, 0);
+    while (others && made < SLEEPERS && !cv_on(cv_other_cpu(here, (int)made % others), &threads[made], cv_sleeper))
+        made++;
+    for (size_t i = 0; i < rounds; i++) {
+        while (atomic_load(&arrived) < (i + 1) * made)
+            sched_yield();
+        nanosleep(&(struct timespec){.tv_nsec = ASLEEP_NANOSECONDS}, NULL);
+        atomic_fetch_add(&runs, 1);
+        const double begin = cv_now();
+        syscall(SYS_futex, &runs, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+        seconds += cv_now() - begin;
+    }
+    for (size_t i = 0; i < made; i++)
+        pthread_join(threads[i], NULL);
+    return made == SLEEPERS ? times * SLEEPERS : 0;
 }
 
 static void cv_play_awake(size_t player)

@@ -12,12 +12,13 @@ int cv_other_cpus(void);   /* how many CPUs there are besides this one */
 int cv_spaced(int number); /* ... which of them game `number` is played with; there must be one */
 
 /* As `run` of struct cv_work; each returns 0 where there is no second CPU. */
-size_t cv_thread_create(size_t times);   /* making a thread, until the call returns */
-size_t cv_thread_start(size_t times);    /* ... from there until it runs */
-size_t cv_thread_join(size_t times);     /* of a thread that has ended */
-size_t cv_thread_wake(size_t times);     /* from a signal to a sleeping thread until it runs */
-size_t cv_thread_handover(size_t times); /* a word of memory from one that writes it to one that looks at it */
-size_t cv_thread_barrier(size_t times);  /* two threads that look until both are there */
+size_t cv_thread_create(size_t times);    /* making a thread, until the call returns */
+size_t cv_thread_start(size_t times);     /* ... from there until it runs */
+size_t cv_thread_join(size_t times);      /* of a thread that has ended */
+size_t cv_thread_wake(size_t times);      /* from a signal to a sleeping thread until it runs */
+size_t cv_thread_wake_each(size_t times); /* a call that wakes several: of it, each one's part */
+size_t cv_thread_handover(size_t times);  /* a word of memory from one that writes it to one that looks at it */
+size_t cv_thread_barrier(size_t times);   /* two threads that look until both are there */
 /* ... one a CPU; 0 where that is two. */
 size_t cv_thread_barrier_all(size_t times);
 size_t cv_thread_lock(size_t times);   /* lock and unlock, which nobody else wants */

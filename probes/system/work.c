@@ -313,6 +313,7 @@ const struct cv_work cv_works[] = {
     {"thread.start", cv_thread_start, 10, CV_TOGETHER, NULL},
     {"thread.join", cv_thread_join, 5, CV_TOGETHER, NULL},
     {"thread.wake", cv_thread_wake, 50, CV_TOGETHER, NULL},
+    {"thread.wake_each", cv_thread_wake_each, 10, CV_TOGETHER, NULL},
     {"thread.handover", cv_thread_handover, 500, CV_TOGETHER, NULL},
     {"thread.given", cv_thread_given, 10, CV_TOGETHER, NULL},
     {"thread.taken", cv_thread_taken, 10, CV_TOGETHER, NULL},

@@ -51,6 +51,8 @@ def test_the_probe_measures_what_this_kernel_takes():
     assert {"page.few", "page.many", "call.least", "start.process", "start.thread", "thread.lock", "byte.read_file"} <= set(costs)
     assert all(0 < cost.low <= cost.seconds <= cost.high < 1 for cost in costs.values())
     assert costs["call.least"].seconds < costs["start.process"].seconds
+    if len(os.sched_getaffinity(0)) > 1:
+        assert costs["thread.wake_each"].low < costs["thread.wake"].low, "the call alone, shared by those that it wakes"
 
 
 def test_a_line_of_many_passes_faster_than_one_alone():

@@ -526,6 +526,21 @@ def test_forks_take_what_probed_regions_do_beside_their_barrier():
         assert elapsed(rows, **takes) == pytest.approx(1 + seconds, abs=1e-12)
 
 
+def test_each_further_thread_takes_some_handovers_where_two_cpus_are_probed():
+    """A word that counts those that come goes from one to the next: 16 CPUs of Emerald Rapids were probed with 2 and with all."""
+    emerald = find_machine("cloud-xeon-emerald")
+    measured = thread_costs(emerald)[0]
+    two = tuple(one for one in emerald.kernel if not one.name.endswith("_all"))
+    costs = thread_costs(msgspec.structs.replace(emerald, kernel=two))[0]
+    for name, known in (("barrier", 1.165e-6), ("fork", 3.288e-6 - 1.165e-6)):
+        assert costs[name] == measured[name]
+        assert measured[name] + 14 * measured[f"{name}_each"] == pytest.approx(known, rel=0.001)
+        assert costs[name] + 14 * costs[f"{name}_each"] == pytest.approx(known, rel=0.05)
+    assert thread_costs(probed(2, wake=5e-6))[0]["wake_each"] == pytest.approx(
+        5e-6 * DEFAULT_COSTS["wake_each"] / DEFAULT_COSTS["wake"]
+    )
+
+
 def test_profiles_without_regions_keep_the_usual_fork():
     costs, notes = thread_costs(probed(8, barrier=1e-7))
     assert (costs["fork"], costs["fork_each"]) == (DEFAULT_COSTS["fork"], DEFAULT_COSTS["fork_each"])
@@ -624,6 +639,25 @@ def test_who_comes_late_from_a_barrier_lets_others_wait_for_that():
     found = run(at_barriers(1, 1), wake=4)  # the last one goes on at once, and waits for the other at the next
     assert found.totals["barriers"] == pytest.approx((20 + 19) * 4)
     assert found.waited["barrier"] == 0
+
+
+def test_sleepers_that_one_call_wakes_go_on_one_after_another():
+    """Threads 1 to 3 sleep at a barrier until the fourth comes."""
+    teams = [*started(1, 2, 3, 4), *((number, "barrier", number, 5, 4) for number in (1, 2, 3, 4))]
+    for thread, seconds in ((1, 4 + 10), (2, 4 + 10 + 2), (3, 4 + 10 + 2 + 2), (4, 4 + 2 + 2)):  # it wakes two more than one
+        assert elapsed([*teams, (thread, "exit", 50)], wake=10, wake_each=2) == pytest.approx(seconds + 50)
+    assert elapsed([*teams, (3, "exit", 50)], cores=2, wake=10, wake_each=2, asleep=0) == pytest.approx(
+        elapsed([*teams, (3, "exit", 50)], cores=2)
+    ), "where they are more than the cores, `asleep` is all that they take"
+
+
+def test_a_broadcast_wakes_those_that_wait_one_after_another():
+    waits = [(1, "lock", 0, 7), (1, "wait", 0, 5, 7), (2, "lock", 0, 7), (2, "wait", 0, 5, 7)]
+    calls = [(0, "lock", 20, 7), (0, "signal", 0, 5), (0, "unlock", 0, 7)]
+    woken = [(1, "woken", 0, 5, 7), (1, "unlock", 0, 7), (2, "woken", 0, 5, 7), (2, "unlock", 0, 7)]
+    for thread, seconds in ((1, 20 + 10), (2, 20 + 10 + 3), (0, 20 + 3)):
+        last = [(thread, "progress" if thread == 0 else "exit", 50)]
+        assert elapsed([*started(1, 2), *waits, *calls, *woken, *last], wake=10, wake_each=3) == pytest.approx(seconds + 50)
 
 
 def complexes(many, adjacent, through=(), near=()):
