@@ -85,11 +85,23 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
     return own.shared_by(threads) if threads > 1 else own, how
 
 
-def gather_paths(trace: Trace, decoder: Decoder, paths: Paths) -> PathSample:
+def gather_paths(trace: Trace, decoder: Decoder, paths: Paths, plan: SamplePlan = PLAN) -> PathSample:
     """Return a sample of the path that ``decoder`` decodes of a trace from now on: what :func:`core_times` needs of it."""
     branches = Branches(decoder)
     branches.attach(paths)
-    return PathSample(decoder, paths, branches, PLAN, trace.site_blocks, len(trace.blocks))
+    return PathSample(decoder, paths, branches, plan, trace.site_blocks, len(trace.blocks))
+
+
+def decoded_paths(trace: Trace, plan: SamplePlan = PLAN, progress: Progress = SILENT) -> PathSample:
+    """Return a sample of all of a trace's path."""
+    samples: list[PathSample] = []
+
+    def prepare(decoder: Decoder, paths: Paths) -> None:
+        decoder.paths_alone()
+        samples.append(gather_paths(trace, decoder, paths, plan))
+
+    trace.walk(prepare, progress)
+    return samples[0]
 
 
 def core_times(
@@ -101,20 +113,9 @@ def core_times(
     ``sample`` is what :func:`gather_paths` gathered while all of the trace was decoded; without, the trace is decoded here.
     """
     if sample is None and trace.whole_paths and len(trace.definitions.instructions):
-        sample = _decoded(trace, progress)
+        sample = decoded_paths(trace, progress=progress)
     walked = _CoreWalks(trace, sample)
     return [walked.of_machine(walks, progress) for walks in machines]
-
-
-def _decoded(trace: Trace, progress: Progress) -> PathSample:
-    samples: list[PathSample] = []
-
-    def prepare(decoder: Decoder, paths: Paths) -> None:
-        decoder.paths_alone()
-        samples.append(gather_paths(trace, decoder, paths))
-
-    trace.walk(prepare, progress)
-    return samples[0]
 
 
 def _with_static(causes: Array, unseen: NDArray[np.bool_], chained: NDArray[np.bool_]) -> Array:

@@ -31,7 +31,7 @@ from core_seeds import NONE, PROBED, PUBLISHED, label_of, seeded_tables, unmeasu
 from result_file import write_result
 from walk_speed import timed_walks
 
-from convolver.execution.core_time import Walk, core_times
+from convolver.execution.core_time import PLAN, Walk, core_times, decoded_paths
 from convolver.execution.program import DecodedCode, operations
 from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
@@ -43,6 +43,9 @@ FOLDER = Path(__file__).parent / "core"
 BUILDS = {"O1": ["-O1"], "O2": ["-O2"], "O3": ["-O3", "-march=x86-64-v3"]}
 CALLED = {"fib": "recursion", "hanoi": "towers"}
 """Functions that others call."""
+EVERY = PLAN._replace(most=1 << 20)
+NO_ERROR = 1e-9
+"""All of the path is walked: what a sample tells of a program within one percent it tells of a small function within 30."""
 
 
 def build(folder: Path, name: str) -> Path:
@@ -93,8 +96,9 @@ class Predicted(NamedTuple):
 
 def predict(trace: Trace, tables: Sequence[CoreTable]) -> list[Predicted]:
     """Predict the functions of a trace from each table."""
+    sample = decoded_paths(trace, EVERY)
     with timed_walks() as clock:
-        walked = core_times(trace, [[Walk(table, 64)] for table in tables])
+        walked = core_times(trace, [[Walk(table, 64, target=NO_ERROR)] for table in tables], sample=sample)
     blocks = trace.blocks
     every = blocks.counts["executions"].nonzero()[0]
     code = DecodedCode(trace.definitions)

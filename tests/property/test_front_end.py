@@ -22,10 +22,10 @@ LINE = 64
 NEAR = PARAMS | {"near_targets": 0, "code_bytes": 0, "taken_cycles": 1}
 
 
-def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0, apart=2 * LINE, order=None):
+def _rounds(params, jumps, rounds, flags=None, slots=1, op_flags=0, apart=2 * LINE, order=None, begin=LINE):
     """Return the cycles of so many rounds through segments of one instruction, each of which jumps to the next of an order."""
     op = np.array([_op(0, flags=native.NO_PORT | op_flags, slots=slots)] * jumps, dtype=native.OP)
-    address = LINE + apart * np.arange(jumps, dtype=np.uint64)
+    address = begin + apart * np.arange(jumps, dtype=np.uint64)
     none = np.zeros(0, dtype=np.uint16)
     code = Code(np.arange(jumps + 1), address, address + np.uint64(4), op, none, none, none)
     core = Core(params, [PortClass(0, 0, 0, 1)], code)
@@ -63,6 +63,14 @@ def test_lines_of_code_come_one_after_the_other_where_the_first_level_is_too_sma
     params = NEAR | {"code_bytes": lines * LINE, "code_line_cycles": cycles, "code_latency": 99}
     assert _steady(params, lines // 2) == lines // 2
     assert _steady(params, lines + 16) == (lines + 16) * cycles
+
+
+@given(st.integers(1, 64), st.integers(1, 2**34), st.sampled_from([16, LINE, 3 * LINE]), st.randoms(use_true_random=False))
+def test_code_shifted_by_whole_lines_takes_the_same_cycles(jumps, lines, apart, random):
+    params = NEAR | {"near_targets": 16, "target_ways": 2, "far_taken_cycles": 3, "code_bytes": 16 * LINE, "code_line_cycles": 4}
+    order = random.choices(range(jumps), k=jumps)
+    first, shifted = (_rounds(params, jumps, 4, apart=apart, order=order, begin=begin) for begin in (LINE, LINE * (1 + lines)))
+    assert first == shifted
 
 
 @given(st.integers(1, 60))
