@@ -13,8 +13,7 @@ static void wait_in(simulation *s, uint32_t rank, uint32_t id)
     else
         s->ranks[c->last_waiter].next_blocked = rank;
     c->last_waiter = rank;
-    s->ranks[rank].blocked = true;
-    s->ranks[rank].began = s->now;
+    block(s, rank);
 }
 
 /* The members' sizes may differ: those of the root count, or of the last to arrive where no task calls itself root. */
@@ -54,8 +53,7 @@ static enum outcome reach_wait(simulation *s, uint32_t rank, const record *r)
             k->unclaimed--;
             return GOES_ON;
         }
-        k->waits_any = k->blocked = true;
-        k->began = s->now;
+        k->waits_any = block(s, rank);
         return BLOCKED;
     }
     if (s->collectives[r->where].done)
@@ -66,22 +64,11 @@ static enum outcome reach_wait(simulation *s, uint32_t rank, const record *r)
 
 static void send_to_root(simulation *s, uint32_t rank, const record *r)
 {
-    uint32_t id = cv_message_new(s), root = (uint32_t)s->trace->instances[r->where].root;
+    uint32_t id = cv_message_new(s, rank, (uint32_t)s->trace->instances[r->where].root, r);
     if (id == NONE)
         return;
-    message *m = &s->messages[id];
-    m->bytes = r->bytes;
-    m->record = s->ranks[rank].next - s->trace->trace.first[rank];
-    m->logical_send = m->request = s->now;
-    m->source = rank;
-    m->destination = root;
-    m->channel = r->where;
-    m->inside = node_of(s, rank) == node_of(s, root);
-    m->reduce = true;
-    s->ranks[rank].messages_sent++;
-    s->ranks[rank].bytes_sent += (uint64_t)r->bytes;
-    s->ranks[rank].blocked = true;
-    s->ranks[rank].began = s->now;
+    s->messages[id].reduce = true;
+    block(s, rank);
     cv_transfer_request(s, id);
 }
 
@@ -95,9 +82,7 @@ static enum outcome reach_reduce(simulation *s, uint32_t rank, const record *r)
     c->root = rank;
     if (++c->arrived == members(s, r->where))
         return GOES_ON;
-    c->root_waits = true;
-    s->ranks[rank].blocked = true;
-    s->ranks[rank].began = s->now;
+    c->root_waits = block(s, rank);
     return BLOCKED;
 }
 
@@ -135,10 +120,7 @@ static void end_call(simulation *s, uint32_t rank, double start, uint32_t waited
     cv_record_interval(s, rank, start, s->now, state, row, cause);
     k->wait += start - k->began;
     k->transfer += s->now - start;
-    k->blocked = false;
-    k->stage = 0;
-    k->next++;
-    schedule(s, s->now, EVENT_RANK, rank);
+    unblock(s, rank, s->now);
 }
 
 static void let_on(simulation *s, uint32_t rank, const collective *c)

@@ -64,6 +64,25 @@ static bool may_copy(const record *r)
 }
 
 /* Returns false where the rank blocks, or goes on later through the queue. */
+static bool step(simulation *s, uint32_t rank, const record *r)
+{
+    switch (r->kind) {
+    case CV_REPLAY_BURST:
+    case CV_REPLAY_GPU: return burst_step(s, rank, r);
+    case CV_REPLAY_SEND_WAIT: return cv_send_wait(s, rank, r);
+    case CV_REPLAY_SEND:
+    case CV_REPLAY_RECV:
+    case CV_REPLAY_WAIT: return cv_message_step(s, rank, r);
+    case CV_REPLAY_IRECV:
+        if (s->net->cost_points && !s->ranks[rank].stage && !cv_startup(s, rank, 1, s->net->cost_post))
+            return false;
+        cv_receive_post(s, r);
+        return true;
+    case CV_REPLAY_COLLECTIVE: return collective_step(s, rank, r);
+    default: return true;
+    }
+}
+
 static bool walk(simulation *s, uint32_t rank)
 {
     rank_state *k = &s->ranks[rank];
@@ -73,33 +92,8 @@ static bool walk(simulation *s, uint32_t rank)
         const record *r = &s->trace->records[k->next];
         if (k->pending != NONE && may_copy(r))
             cv_see_pending(s, rank);
-        switch (r->kind) {
-        case CV_REPLAY_BURST:
-        case CV_REPLAY_GPU:
-            if (!burst_step(s, rank, r))
-                return false;
-            break;
-        case CV_REPLAY_SEND_WAIT:
-            if (!cv_send_wait(s, rank, r))
-                return false;
-            break;
-        case CV_REPLAY_SEND:
-        case CV_REPLAY_RECV:
-        case CV_REPLAY_WAIT:
-            if (!cv_message_step(s, rank, r))
-                return false;
-            break;
-        case CV_REPLAY_IRECV:
-            if (s->net->cost_points && !k->stage && !cv_startup(s, rank, 1, s->net->cost_post))
-                return false;
-            cv_receive_post(s, r);
-            break;
-        case CV_REPLAY_COLLECTIVE:
-            if (!collective_step(s, rank, r))
-                return false;
-            break;
-        default: break;
-        }
+        if (!step(s, rank, r))
+            return false;
         k->stage = 0;
     }
     k->finished = true;

@@ -167,7 +167,7 @@ typedef struct {
     cv_replay_interval *intervals;
     cv_replay_message *messages;
     size_t interval_count, interval_capacity, message_count, message_capacity;
-    bool on, failed;
+    bool on;
 } recorder;
 
 typedef struct fabric fabric;
@@ -210,6 +210,22 @@ static inline void schedule(simulation *s, double time, enum event_kind kind, ui
         s->no_memory = true;
 }
 
+/* The rank waits from now on. */
+static inline bool block(simulation *s, uint32_t rank)
+{
+    s->ranks[rank].began = s->now;
+    return s->ranks[rank].blocked = true;
+}
+
+/* What it waited for has come: it goes on after the record. */
+static inline void unblock(simulation *s, uint32_t rank, double time)
+{
+    s->ranks[rank].blocked = false;
+    s->ranks[rank].stage = 0;
+    s->ranks[rank].next++;
+    schedule(s, time, EVENT_RANK, rank);
+}
+
 static inline bool is_interrupted(simulation *s)
 {
     s->interrupted = s->interrupted || cv_interrupt_look(&s->steps);
@@ -220,7 +236,8 @@ void cv_fifo_append(simulation *s, fifo *list, uint32_t reference);
 void cv_fifo_prepend(simulation *s, fifo *list, uint32_t reference);
 uint32_t cv_fifo_take(simulation *s, fifo *list);
 void cv_fifo_remove(simulation *s, fifo *list, uint32_t reference);
-uint32_t cv_message_new(simulation *s);
+/* A message of the rank's record, which counts as sent; NONE: no memory. */
+uint32_t cv_message_new(simulation *s, uint32_t rank, uint32_t destination, const record *r);
 void cv_message_free(simulation *s, uint32_t id);
 
 /* cost.c: duration of one collective */

@@ -34,15 +34,16 @@ static uint32_t victim(const simulation *s, const port *p)
     return id;
 }
 
-static port *source_port(simulation *s, const message *m)
+static port *port_of(simulation *s, const message *m, uint32_t rank)
 {
-    return m->inside ? &s->task_ports[m->source] : &s->node_ports[node_of(s, m->source)];
+    return m->inside ? &s->task_ports[rank] : &s->node_ports[node_of(s, rank)];
 }
 
-static port *destination_port(simulation *s, const message *m)
-{
-    return m->inside ? &s->task_ports[m->destination] : &s->node_ports[node_of(s, m->destination)];
-}
+static port *source_port(simulation *s, const message *m) { return port_of(s, m, m->source); }
+
+static port *destination_port(simulation *s, const message *m) { return port_of(s, m, m->destination); }
+
+static bus *bus_of(simulation *s, const message *m) { return m->inside ? &s->node_buses[node_of(s, m->source)] : &s->machine_bus; }
 
 /* Takes the out-link from a message that only waits; it stays in the holders' list at its place when `heir` inherits it. */
 static void rob(simulation *s, port *p, uint32_t heir)
@@ -154,7 +155,7 @@ void cv_transfer_start(simulation *s, uint32_t id)
 void cv_transfer_request(simulation *s, uint32_t id)
 {
     message *m = &s->messages[id];
-    bus *b = m->inside ? &s->node_buses[node_of(s, m->source)] : &s->machine_bus;
+    bus *b = bus_of(s, m);
     m->waits_in = false;
     if (!(m->inside ? task_links(s, id) : node_links(s, id)))
         return;
@@ -201,10 +202,14 @@ static void free_in_link(simulation *s, port *p, uint32_t id)
     wake(s, &p->want_in);
 }
 
-/* Gives the buses that are free to the collective at the head of the queue; starts it when it has all. */
-static void feed_collective(simulation *s, bus *b)
+/* Gives a free bus to who waits; all that are free to a collective at the head of the queue, which starts when it has all. */
+static void feed(simulation *s, bus *b)
 {
     uint32_t id = b->want.head & ~COLLECTIVE_BIT;
+    if (!(b->want.head & COLLECTIVE_BIT)) {
+        wake(s, &b->want);
+        return;
+    }
     s->collectives[id].buses += b->capacity - b->used;
     b->used = b->capacity;
     if (s->collectives[id].buses == b->capacity) {
@@ -217,7 +222,7 @@ void cv_transfer_release(simulation *s, uint32_t id)
 {
     /* Waking others may move the message array: take copies. */
     message m = s->messages[id];
-    bus *b = m.inside ? &s->node_buses[node_of(s, m.source)] : &s->machine_bus;
+    bus *b = bus_of(s, &m);
     if (m.has_route) {
         s->messages[id].has_route = false;
         cv_fabric_release(s, &m);
@@ -229,12 +234,8 @@ void cv_transfer_release(simulation *s, uint32_t id)
     if (!m.on_bus)
         return;
     b->used--;
-    if (b->want.head == NONE)
-        return;
-    if (b->want.head & COLLECTIVE_BIT)
-        feed_collective(s, b);
-    else
-        wake(s, &b->want);
+    if (b->want.head != NONE)
+        feed(s, b);
 }
 
 void cv_bus_for_collective(simulation *s, uint32_t id)
@@ -254,12 +255,8 @@ void cv_bus_after_collective(simulation *s)
 {
     bus *b = &s->machine_bus;
     b->used = 0;
-    for (uint32_t turns = b->want.count; turns > 0 && b->used < b->capacity && b->want.head != NONE; turns--) {
-        if (b->want.head & COLLECTIVE_BIT)
-            feed_collective(s, b);
-        else
-            wake(s, &b->want);
-    }
+    for (uint32_t turns = b->want.count; turns > 0 && b->used < b->capacity && b->want.head != NONE; turns--)
+        feed(s, b);
 }
 
 static const fifo EMPTY = {NONE, NONE, 0};

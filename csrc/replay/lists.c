@@ -51,8 +51,9 @@ void cv_fifo_remove(simulation *s, fifo *list, uint32_t reference)
     }
 }
 
-uint32_t cv_message_new(simulation *s)
+uint32_t cv_message_new(simulation *s, uint32_t rank, uint32_t destination, const record *r)
 {
+    rank_state *k = &s->ranks[rank];
     uint32_t id = s->message_free;
     if (id != NONE) {
         s->message_free = s->messages[id].next;
@@ -63,7 +64,20 @@ uint32_t cv_message_new(simulation *s)
         }
         id = s->message_count++;
     }
-    s->messages[id] = (message){.next = NONE, .older = NONE, .newer = NONE, .uses = 1};
+    s->messages[id] = (message){.bytes = r->bytes,
+                                .record = k->next - s->trace->trace.first[rank],
+                                .logical_send = s->now,
+                                .request = s->now,
+                                .source = rank,
+                                .destination = destination,
+                                .channel = r->where,
+                                .next = NONE,
+                                .older = NONE,
+                                .newer = NONE,
+                                .inside = node_of(s, rank) == node_of(s, destination),
+                                .uses = 1};
+    k->messages_sent++;
+    k->bytes_sent += (uint64_t)r->bytes;
     return id;
 }
 

@@ -55,46 +55,20 @@ static bool is_rendezvous(const simulation *s, const record *r)
     return limit >= 0 ? r->bytes >= limit : limit == CV_REPLAY_TRUST_TRACE && (r->flags & CV_REPLAY_RENDEZVOUS);
 }
 
-static bool block(simulation *s, uint32_t rank)
-{
-    s->ranks[rank].blocked = true;
-    s->ranks[rank].began = s->now;
-    return true;
-}
-
 static double receive_cost(const simulation *s, const message *m)
 {
     return s->net->cost_points ? cv_message_cost(s, s->net->cost_receive, m->bytes) : 0;
 }
 
-static void let_sender_go(simulation *s, const message *m, double time)
-{
-    rank_state *k = &s->ranks[m->source];
-    k->blocked = false;
-    k->stage = 0;
-    k->next++;
-    schedule(s, time, EVENT_RANK, m->source);
-}
-
 static bool send_goes_on(simulation *s, uint32_t rank, const record *r, double logical)
 {
     channel *c = &s->channels[r->where];
-    rank_state *k = &s->ranks[rank];
     bool meets = is_rendezvous(s, r), posted = s->pairing_on && pair(s, c, true, meets);
-    uint32_t id = cv_message_new(s);
+    uint32_t id = cv_message_new(s, rank, (uint32_t)r->peer, r);
     if (id == NONE)
         return false;
     message *m = &s->messages[id];
-    m->bytes = r->bytes;
-    m->record = k->next - s->trace->trace.first[rank];
     m->logical_send = logical;
-    m->request = s->now;
-    m->source = rank;
-    m->destination = (uint32_t)r->peer;
-    m->channel = r->where;
-    m->inside = node_of(s, rank) == node_of(s, (uint32_t)r->peer);
-    k->messages_sent++;
-    k->bytes_sent += (uint64_t)r->bytes;
     bool immediate = r->flags & CV_REPLAY_IMMEDIATE;
     m->reports = meets && s->net->sends_wait && immediate;
     if (!meets || posted || c->waiting) {
@@ -124,7 +98,7 @@ static void start_blocked_sender(simulation *s, channel *c)
         if (s->net->sends_wait)
             m->sender_waits = true;
         else
-            let_sender_go(s, m, s->now);
+            unblock(s, m->source, s->now);
     }
     cv_transfer_request(s, id);
 }
@@ -145,7 +119,7 @@ static void copied_at(simulation *s, message *m, double time)
         rank_state *sender = &s->ranks[m->source];
         cv_record_interval(s, m->source, sender->began, time, CV_REPLAY_STATE_TRANSFER, -1, NONE);
         sender->transfer += time - sender->began;
-        let_sender_go(s, m, time);
+        unblock(s, m->source, time);
     } else if (m->reports) {
         schedule(s, time, EVENT_COPIED, m->channel);
     }
@@ -162,10 +136,7 @@ void cv_send_copied(simulation *s, uint32_t id)
     c->source_waits = false;
     cv_record_interval(s, rank, k->began, s->now, CV_REPLAY_STATE_TRANSFER, -1, (uint32_t)s->trace->channels[id].destination);
     k->transfer += s->now - k->began;
-    k->blocked = false;
-    k->stage = 0;
-    k->next++;
-    schedule(s, s->now, EVENT_RANK, rank);
+    unblock(s, rank, s->now);
 }
 
 bool cv_send_wait(simulation *s, uint32_t rank, const record *r)

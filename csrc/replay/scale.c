@@ -74,14 +74,9 @@ cv_status cv_replay_scale(cv_replay *replay, const double *rank_ratio, const dou
                         continue;
                     ratio = depth ? stack[depth - 1].ratio : 1.0;
                 }
-                if (depth == capacity) {
-                    capacity = capacity ? 2 * capacity : 16;
-                    active_module *larger = realloc(stack, capacity * sizeof *stack);
-                    if (larger == NULL) {
-                        free(stack);
-                        return CV_ERROR_MEMORY;
-                    }
-                    stack = larger;
+                if (!CV_ROOM(stack, capacity, depth)) {
+                    status = CV_ERROR_MEMORY;
+                    goto refused;
                 }
                 stack[depth++] = (active_module){t->bytes[i], ratio};
             }
