@@ -70,19 +70,7 @@ cv_status cv_trace_events(cv_trace *trace, const void *bytes, size_t size)
     return why ? cv_trace_refuse(trace, why, trace->totals.words) : status;
 }
 
-size_t cv_trace_objects(const cv_trace *trace, const cv_object **objects)
-{
-    *objects = trace->objects.all;
-    return trace->objects.count;
-}
-
 const char *cv_trace_object_text(const cv_trace *trace, size_t object)
 {
     return object < trace->objects.count ? trace->objects.text + trace->objects.texts[object] : "";
-}
-
-size_t cv_trace_pairs(const cv_trace *trace, const cv_pair **pairs)
-{
-    *pairs = trace->objects.pairs;
-    return trace->objects.pair_count;
 }

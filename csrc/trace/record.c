@@ -133,12 +133,6 @@ void cv_trace_record(cv_trace *trace, int how)
     cv_address_begin(&trace->writer);
 }
 
-size_t cv_trace_units(const cv_trace *trace, const cv_recorded_unit **units)
-{
-    *units = trace->units;
-    return trace->unit_count;
-}
-
 const uint8_t *cv_trace_recorded(const cv_trace *trace, int kind, size_t *size)
 {
     *size = 0;

@@ -47,11 +47,7 @@ static cv_status simulate(const cv_relay *relay, cv_sim *simulator, const cv_buf
         size_t first = buffer->first[b];
         cv_refs refs = {buffer->address + first, buffer->owner + first, buffer->size + first, buffer->write + first,
                         buffer->first[b + 1] - first};
-        cv_sim_warm(simulator, (int)buffer->about[b].warm);
-        cv_sim_burst(simulator, buffer->about[b].window);
-        status = cv_sim_thread(simulator, buffer->about[b].thread);
-        if (!status)
-            status = cv_sim_feed(simulator, &refs);
+        status = cv_trace_simulate(simulator, &refs, &buffer->about[b]);
     }
     return status;
 }

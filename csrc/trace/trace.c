@@ -74,45 +74,27 @@ const char *cv_trace_error(const cv_trace *trace, uint64_t *position)
 
 const cv_trace_totals *cv_trace_totals_of(const cv_trace *trace) { return &trace->totals; }
 
-size_t cv_trace_system(const cv_trace *trace, const uint8_t **payload)
-{
-    *payload = trace->system.bytes;
-    return trace->system.count;
-}
-
-size_t cv_trace_modules(const cv_trace *trace, const struct cv_wire_module **modules)
-{
-    *modules = trace->definitions.modules;
-    return trace->definitions.module_count;
-}
+/* What the decoder has of something: where it is, and how much. */
+#define TOLD(WHAT, TYPE, ARRAY, COUNT)                               \
+    size_t cv_trace_##WHAT(const cv_trace *trace, const TYPE **WHAT) \
+    {                                                                \
+        *WHAT = trace->ARRAY;                                        \
+        return trace->COUNT;                                         \
+    }
+TOLD(system, uint8_t, system.bytes, system.count)
+TOLD(modules, struct cv_wire_module, definitions.modules, definitions.module_count)
+TOLD(segments, struct cv_wire_segment, definitions.segments, definitions.segment_count)
+TOLD(instructions, struct cv_wire_instruction, definitions.instructions, definitions.instruction_count)
+TOLD(sites, struct cv_wire_site, definitions.sites, definitions.site_count)
+TOLD(code, uint8_t, definitions.code, definitions.code_count)
+TOLD(features, cv_site_features, features, definitions.site_count)
+TOLD(objects, cv_object, objects.all, objects.count)
+TOLD(pairs, cv_pair, objects.pairs, objects.pair_count)
+TOLD(units, cv_recorded_unit, units, unit_count)
 
 const char *cv_trace_module_path(const cv_trace *trace, size_t module)
 {
     return module < trace->definitions.module_count ? trace->definitions.path_text + trace->definitions.paths[module] : "";
-}
-
-size_t cv_trace_segments(const cv_trace *trace, const struct cv_wire_segment **segments)
-{
-    *segments = trace->definitions.segments;
-    return trace->definitions.segment_count;
-}
-
-size_t cv_trace_instructions(const cv_trace *trace, const struct cv_wire_instruction **instructions)
-{
-    *instructions = trace->definitions.instructions;
-    return trace->definitions.instruction_count;
-}
-
-size_t cv_trace_sites(const cv_trace *trace, const struct cv_wire_site **sites)
-{
-    *sites = trace->definitions.sites;
-    return trace->definitions.site_count;
-}
-
-size_t cv_trace_code(const cv_trace *trace, const uint8_t **code)
-{
-    *code = trace->definitions.code;
-    return trace->definitions.code_count;
 }
 
 size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity)
@@ -121,12 +103,6 @@ size_t cv_trace_visits(const cv_trace *trace, uint64_t *visits, size_t capacity)
     for (size_t i = 0; i < count && i < capacity; i++)
         visits[i] = trace->hot_segments[i].visits;
     return count;
-}
-
-size_t cv_trace_features(const cv_trace *trace, const cv_site_features **features)
-{
-    *features = trace->features;
-    return trace->definitions.site_count;
 }
 
 const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment)
