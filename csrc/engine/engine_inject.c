@@ -250,6 +250,56 @@ static uint64_t first_heads(uint64_t interval)
     return heads > FEWEST_FIRST_HEADS ? heads : FEWEST_FIRST_HEADS;
 }
 
+/* What of the program the engine cannot copy; NULL: nothing. */
+static const char *obstacle(pid_t thread, const struct user_regs_struct *registers)
+{
+    const struct sequences sequences = sequences_of(thread);
+    if (registers->cs != 0x33)
+        return "the program runs 32-bit code, which the engine cannot copy";
+    if (sequences.area && sequences.signature != CV_SEQUENCES)
+        return "the program has restartable sequences with a signature of its own (rseq), which the engine cannot copy";
+    return registers->gs_base ? "the program uses the gs segment, which the engine needs" : NULL;
+}
+
+static int map_engine(struct cv_target *target, struct remote *r, size_t size)
+{
+    if (remote_call(r, SYS_mmap, CV_BLOB_BASE, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                    (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE) {
+        cv_say("the engine could not be mapped into the program; is there an engine already, or a limit on its memory?");
+        return -1;
+    }
+    if (put_blob(r, (size_t)(cv_blob_end - cv_blob)))
+        return -1;
+    if (map_shared(target, r)) {
+        cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
+        return -1;
+    }
+    return 0;
+}
+
+static void set_up(const struct cv_target *target, const struct cv_options *options)
+{
+    struct cv_shared *shared = target->shared;
+    struct cv_blob_setup setup = options->marks;
+    setup.inside = !options->starts;
+    setup.objects = (uint64_t)options->objects;
+    setup.follows = options->follows;
+    setup.pext = __builtin_cpu_supports("bmi2") != 0;
+    setup.burst_references = options->sample;
+    setup.sets = options->sets;
+    setup.set_class = options->set_class;
+    setup.stretch = options->stretch;
+    setup.heads = cv_wants_samples(options) ? first_heads(options->interval) : 0;
+    cv_wire_classes(options->sets, &setup.set_mask, &setup.leaves_repeated);
+    setup.mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
+    cv_begin_shared(shared, &setup);
+    shared->controller = (uint64_t)getpid();
+    shared->process = (uint64_t)target->pid;
+    shared->attached = (uint64_t)target->attached;
+    shared->last_call = options->last_call;
+    shared->bursts_only = options->period > 0;
+}
+
 static int inject(struct cv_target *target, const struct cv_options *options, pid_t thread)
 {
     static const uint8_t call[8] = {0x0f, 0x05, 0xcc};
@@ -258,17 +308,9 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     r.memory = open_memory(target->pid, O_RDWR);
     if (r.memory < 0 || ptrace(PTRACE_GETREGS, thread, 0, &r.registers))
         return -1;
-    if (r.registers.cs != 0x33) {
-        cv_say("the program runs 32-bit code, which the engine cannot copy");
-        return -1;
-    }
-    const struct sequences sequences = sequences_of(thread);
-    if (sequences.area && sequences.signature != CV_SEQUENCES) {
-        cv_say("the program has restartable sequences with a signature of its own (rseq), which the engine cannot copy");
-        return -1;
-    }
-    if (r.registers.gs_base) {
-        cv_say("the program uses the gs segment, which the engine needs");
+    const char *why_not = obstacle(thread, &r.registers);
+    if (why_not) {
+        cv_say("%s", why_not);
         return -1;
     }
     const size_t size = ((size_t)(cv_blob_end - cv_blob) + 4095) & ~UINT64_C(4095);
@@ -278,34 +320,9 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     const uint64_t mask = block_signals(thread);
     if (target->attached && cv_has_engine(target->pid))
         remove_engine(&r, size);
-    int failed = remote_call(&r, SYS_mmap, CV_BLOB_BASE, size, PROT_READ | PROT_WRITE | PROT_EXEC,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, (uint64_t)-1, 0) != (int64_t)CV_BLOB_BASE;
-    if (failed)
-        cv_say("the engine could not be mapped into the program; is there an engine already, or a limit on its memory?");
-    failed = failed || put_blob(&r, (size_t)(cv_blob_end - cv_blob));
-    if (!failed && map_shared(target, &r)) {
-        cv_say("the engine's memory could not be mapped into the program; is its address space limited (ulimit -v)?");
-        failed = 1;
-    }
+    const int failed = map_engine(target, &r, size);
     if (!failed) {
-        struct cv_blob_setup setup = options->marks;
-        setup.inside = !options->starts;
-        setup.objects = (uint64_t)options->objects;
-        setup.follows = options->follows;
-        setup.pext = __builtin_cpu_supports("bmi2") != 0;
-        setup.burst_references = options->sample;
-        setup.sets = options->sets;
-        setup.set_class = options->set_class;
-        setup.stretch = options->stretch;
-        setup.heads = cv_wants_samples(options) ? first_heads(options->interval) : 0;
-        cv_wire_classes(options->sets, &setup.set_mask, &setup.leaves_repeated);
-        setup.mode = options->period > 0 ? CV_NATIVE : options->full ? CV_RECORDING : options->sets ? CV_FILTERING : CV_COUNTING;
-        cv_begin_shared(target->shared, &setup);
-        target->shared->controller = (uint64_t)getpid();
-        target->shared->process = (uint64_t)target->pid;
-        target->shared->attached = (uint64_t)target->attached;
-        target->shared->last_call = options->last_call;
-        target->shared->bursts_only = options->period > 0;
+        set_up(target, options);
         if (target->family >= 0)
             map_family(target, &r);
     }
@@ -315,7 +332,7 @@ static int inject(struct cv_target *target, const struct cv_options *options, pi
     if (r.again)
         syscall(SYS_tgkill, target->pid, thread, r.again);
     close(r.memory);
-    return failed ? -1 : 0;
+    return failed;
 }
 
 static struct cv_slot *add_slot(struct cv_target *target, pid_t thread)
