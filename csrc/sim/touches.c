@@ -153,6 +153,7 @@ static cv_status end_piece(cv_touches *t)
     for (size_t i = 0; i < t->n && status == CV_OK; i++) {
         while (span->end <= i)
             span++;
+        assert(span < t->spans + t->n_spans);
         const cv_touch_count key = {.word = t->words[i], .window = span->window, .thread = span->thread, .site = t->sites[i]};
         if (cv_table_get(&t->lines, t->words[i] >> words_of_line) >= CV_TOUCHES_HOT)
             status = count(t, CV_TOUCHES_LINES, key);

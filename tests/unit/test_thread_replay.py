@@ -526,8 +526,8 @@ def test_forks_take_what_probed_regions_do_beside_their_barrier():
         assert elapsed(rows, **takes) == pytest.approx(1 + seconds, abs=1e-12)
 
 
-def test_each_further_thread_takes_some_handovers_where_two_cpus_are_probed():
-    """A word that counts those that come goes from one to the next: 16 CPUs of Emerald Rapids were probed with 2 and with all."""
+def test_each_thread_beyond_two_takes_some_handovers():
+    """16 CPUs of Emerald Rapids were probed with 2 threads and with all: the one says what the other takes."""
     emerald = find_machine("cloud-xeon-emerald")
     measured = thread_costs(emerald)[0]
     two = tuple(one for one in emerald.kernel if not one.name.endswith("_all"))
