@@ -20,6 +20,7 @@ from convolver.convolution.system_time import ratio_with_system
 from convolver.convolution.uncertainty import interval_ends
 from convolver.convolution.verdict import CANNOT_TELL, SLOWER, verdict
 from convolver.errors import FormatError, UsageError
+from convolver.machine.states import is_another
 
 BEST = "best"
 DEARER = "dearer"
@@ -128,7 +129,7 @@ def choose(
             seconds = low = high = measured
         ratio, ends = compared(order[0], one)
         words = BEST if one is order[0] else verdict(ends)
-        projected = bool(one.header.get("projected"))
+        projected = is_another(one.machine, bool(one.header.get("projected")))
         ranked = RankedMachine(one.machine, projected, seconds, (low, high), ratio, ends, words, prices.get(one.machine))
         if one.elapsed is not None:
             ranked = ranked._replace(processor_seconds=one.total[0], cores=one.elapsed["cores"])

@@ -17,6 +17,11 @@ STATES = ("machine", "probed", "alone", "usual")
 SEPARATOR = "@"
 
 
+def is_another(name: str, projected: bool) -> bool:
+    """True for a machine that stated changes made another one, which is more than a state of one that was measured."""
+    return projected and SEPARATOR not in name
+
+
 def in_state(profile: MachineProfile, state: str) -> MachineProfile:
     """Return the machine in a state, ``NAME@alone`` where that is another than the profile's.
 

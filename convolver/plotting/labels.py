@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from convolver.foreign_text import visible
-from convolver.machine.states import SEPARATOR
+from convolver.machine.states import is_another
 from convolver.plotting.style import Axes, Look
 
 LONGEST = 30
@@ -43,7 +43,7 @@ def command_label(command: Sequence[str] | None) -> str:
 
 def machine_label(name: str, projected: bool) -> str:
     """Return the name of a machine, marked where it was not measured; a name with a state says what was changed."""
-    return f"{name} (projected)" if projected and SEPARATOR not in name else name
+    return f"{name} (projected)" if is_another(name, projected) else name
 
 
 _DIRECTIONS = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))

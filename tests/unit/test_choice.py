@@ -52,6 +52,12 @@ def test_machines_whose_errors_are_common_are_distinguished_although_intervals_o
     assert second.interval[0] < first.interval[1]
 
 
+def test_a_state_of_a_measured_machine_is_no_projection():
+    made = {"projected": True}
+    times = [Times(name, 1.0, COMMON, made) for name in ("measured@alone", "made")] + [machine("measured", 1.0)]
+    assert {one.machine: one.projected for one in choose(times)} == {"measured@alone": False, "made": True, "measured": False}
+
+
 def test_machines_whose_own_errors_are_larger_cannot_be_distinguished():
     _, second = choose([machine("a", 1.0), machine("b", 1.02, OWN)])
     assert second.verdict == CANNOT_TELL
