@@ -122,6 +122,9 @@ def _applied(path: Path, point: list[str], level: float) -> list[dict[str, Any]]
         raise UsageError(f"The level {level} is no probability between 0 and 1.")
     model = Model.load(path)
     given = {name: np.atleast_1d(_finite(name, value)) for name, value in parse_pairs(point).items()}
+    known = dict.fromkeys([*model.features, *(lookup.of for lookup in model.tables.values())])
+    if unknown := next((name for name in given if name not in known), None):
+        raise UsageError(f"The model '{model.name}' has no feature '{unknown}'; it has {', '.join(known)}.")
     size = max((len(value) for value in given.values()), default=1)
     if any(len(value) not in (1, size) for value in given.values()):
         raise UsageError("The lists of values have different lengths; give one value or as many as the longest list.")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from convolver.errors import ModelError
+from convolver.errors import ModelUsageError
 
 Values = npt.NDArray[np.float64]
 
@@ -66,15 +66,15 @@ Step = str | np.float64 | tuple[Callable[..., Any], int]
 
 
 def _parse(text: str) -> ast.expr:
-    """Return the tree of an expression; raises :class:`ModelError` when Python's own grammar has no such expression."""
+    """Return the tree of an expression; raises :class:`ModelUsageError` when Python's own grammar has no such expression."""
     if len(text) > _MAX_LENGTH:
-        raise ModelError(f"The expression is {len(text)} characters long; at most {_MAX_LENGTH} are read.")
+        raise ModelUsageError(f"The expression is {len(text)} characters long; at most {_MAX_LENGTH} are read.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of calls of numbers, which are refused below
             return ast.parse(text.replace("^", "**").strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ModelError(f"'{_short(text)}' is not an expression: {error}; write for example 'a + b*N^3/P'.") from error
+        raise ModelUsageError(f"'{_short(text)}' is not an expression: {error}; write for example 'a + b*N^3/P'.") from error
 
 
 def _short(text: str) -> str:
@@ -83,13 +83,13 @@ def _short(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compile(text: str) -> tuple[tuple[Step, ...], frozenset[str]]:
-    """Return program and free names of an expression; raises :class:`ModelError` when it is not allowed."""
+    """Return program and free names of an expression; raises :class:`ModelUsageError` when it is not allowed."""
     program: list[Step] = []
     left: list[tuple[ast.expr, bool]] = [(_parse(text), False)]  # the program is built from its end
     while left:
         node, compared = left.pop()
         if compared and not isinstance(node, ast.Compare):
-            raise ModelError(f"'{_short(text)}' has no comparison as the first value of where; write where(a < b, ...).")
+            raise ModelUsageError(f"'{_short(text)}' has no comparison as the first value of where; write where(a < b, ...).")
         step, operands = _step(node, text)
         program.append(step)
         chooses = isinstance(node, ast.Call) and FUNCTIONS[node.func.id].chooses  # type: ignore[attr-defined]
@@ -103,12 +103,12 @@ def _step(node: ast.expr, text: str) -> tuple[Step, list[ast.expr]]:
         case ast.Name(id=name):
             return name, []
         case ast.Constant(value=value) if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ModelError(f"'{_short(text)}' holds {value!r}, which is no number.")
+            raise ModelUsageError(f"'{_short(text)}' holds {value!r}, which is no number.")
         case ast.Constant(value=int() | float() as value):
             try:
                 return np.float64(value), []  # so that 9^9^9 gives inf instead of eating the memory
             except OverflowError as error:
-                raise ModelError(f"'{_short(text)}' holds a number that is too large.") from error
+                raise ModelUsageError(f"'{_short(text)}' holds a number that is too large.") from error
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as operator, operand=operand):
             return (_OPERATORS[type(operator)], 1), [operand]
         case ast.BinOp(left=first, op=operator, right=second) if type(operator) in _OPERATORS:
@@ -118,15 +118,15 @@ def _step(node: ast.expr, text: str) -> tuple[Step, list[ast.expr]]:
         case ast.Call(func=ast.Name(id=name), args=operands, keywords=[]) if name in FUNCTIONS:
             function = FUNCTIONS[name]
             if len(operands) != function.arity:
-                raise ModelError(f"'{_short(text)}' gives {name} {len(operands)} values; it takes {function.arity}.")
+                raise ModelUsageError(f"'{_short(text)}' gives {name} {len(operands)} values; it takes {function.arity}.")
             return (function.apply, function.arity), operands
         case ast.Call():
-            raise ModelError(f"'{_short(text)}' calls something other than {', '.join(FUNCTIONS)}.")
-    raise ModelError(f"'{_short(text)}' uses {type(node).__name__}, which no formula may; use + - * / ^ and functions.")
+            raise ModelUsageError(f"'{_short(text)}' calls something other than {', '.join(FUNCTIONS)}.")
+    raise ModelUsageError(f"'{_short(text)}' uses {type(node).__name__}, which no formula may; use + - * / ^ and functions.")
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Return the names of features and parameters in an expression; raises :class:`ModelError` when it is not one."""
+    """Return the names of features and parameters in an expression; raises :class:`ModelUsageError` when it is not one."""
     return _compile(text)[1]
 
 
@@ -134,13 +134,13 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Values:
     """Return the value of an expression for arrays (or numbers) of its names, as float64.
 
     Divisions by zero and logarithms of negative numbers give inf or nan, not an error: the caller decides.
-    Raises :class:`ModelError` when a name has no value or the expression is not allowed.
+    Raises :class:`ModelUsageError` when a name has no value or the expression is not allowed.
     """
     program, names = _compile(text)
     missing = sorted(names - values.keys())
     if missing:
         needed = f"'{_short(text)}' needs {', '.join(missing)}"
-        raise ModelError(f"{needed}, which is not among {', '.join(sorted(values)) or 'no values'}.")
+        raise ModelUsageError(f"{needed}, which is not among {', '.join(sorted(values)) or 'no values'}.")
     stack: list[Any] = []
     with np.errstate(all="ignore"):
         for step in program:
@@ -162,7 +162,7 @@ def _text(node: ast.expr) -> str:
     try:
         return ast.unparse(node)
     except RecursionError as error:
-        raise ModelError("The expression is nested too deeply; write it with fewer parentheses or signs.") from error
+        raise ModelUsageError("The expression is nested too deeply; write it with fewer parentheses or signs.") from error
 
 
 def _summands(whole: ast.expr) -> list[ast.expr]:
@@ -188,4 +188,4 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
     try:
         return ast.unparse(_Names().visit(_parse(text)))
     except RecursionError as error:
-        raise ModelError(f"'{_short(text)}' is nested too deeply; write it with fewer parentheses or signs.") from error
+        raise ModelUsageError(f"'{_short(text)}' is nested too deeply; write it with fewer parentheses or signs.") from error

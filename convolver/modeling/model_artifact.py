@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from convolver import schema
 from convolver.artifact_kinds import KINDS
-from convolver.errors import ExtrapolationWarning, ModelError, SchemaError
+from convolver.errors import ExtrapolationWarning, ModelError, ModelUsageError, SchemaError
 from convolver.modeling.cross_validation import LeftOut, limits
 from convolver.modeling.expression import Values, evaluate, names_of
 
@@ -152,7 +152,7 @@ class Model(msgspec.Struct, kw_only=True):
                 x[name] = np.interp(x[lookup.of], known[:, 0], known[:, 1])
         missing = [name for name in self.features if name not in x]
         if missing:
-            raise ModelError(f"The model '{self.name}' needs {', '.join(missing)}; give it for every point.")
+            raise ModelUsageError(f"The model '{self.name}' needs {', '.join(missing)}; give it for every point.")
         return x
 
     def _evaluate(self, x: Mapping[str, Values]) -> Values:

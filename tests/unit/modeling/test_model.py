@@ -220,6 +220,8 @@ def test_a_plain_csv_has_the_features_and_the_target_as_columns(tmp_path, run):
         (("-k", "power-law", "--unit", "P=s**2"), "is no unit"),
         (("-k", "mecp"), "needs formula and bounds"),
         (("-k", "linear"), "L, BW is missing"),
+        (("-k", "analytic", "-s", "formula=1 + P^"), "is not an expression"),
+        (("-k", "analytic", "-s", "formula=1 + Q"), "needs Q, which is not among P"),
     ],
 )
 def test_wrong_words_of_a_fit_are_wrong_usage(words, said, convolver, tmp_path):
@@ -227,6 +229,13 @@ def test_wrong_words_of_a_fit_are_wrong_usage(words, said, convolver, tmp_path):
     done = convolver("model", "fit", "runs.csv", "-y", "time", "-x", "P", *words, cwd=tmp_path)
     assert said in done.stderr
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("point", "said"), [("Q=4", "needs P"), ("P=4 Q=4", "no feature 'Q'; it has P")])
+def test_a_point_of_other_features_is_wrong_usage(point, said, convolver, tmp_path):
+    amdahl_table().save(tmp_path / "runs.csv")
+    convolver("model", "fit", "runs.csv", "-y", "time", "-x", "P", "-k", "power-law", "-o", "m.json", cwd=tmp_path, code=0)
+    assert said in convolver("model", "apply", "m.json", *point.split(), cwd=tmp_path, code=2).stderr
 
 
 def test_data_that_a_model_cannot_fit_are_no_wrong_usage(convolver, tmp_path):
