@@ -65,6 +65,12 @@ def test_a_region_that_never_begins_is_said(binary, tmp_path, run):
     assert "never came to nowhere" in done.stderr
 
 
+@pytest.mark.parametrize(("where", "missed"), [("nowhere", True), ("main", False)])
+def test_a_region_that_never_ends_is_said(where, missed, binary, tmp_path, run):
+    done = run("-o", tmp_path / "a.cvt", "--stop-at", where, "--", binary)
+    assert ("never came to nowhere, so all is traced to its end" in done.stderr) == missed
+
+
 CLASSES = """
 struct Grid {
     int set(long *cells, int n) { for (int i = 0; i < n; i++) cells[i] = i; return n; }
