@@ -17,6 +17,7 @@ from convolver.cli import completing
 from convolver.errors import UsageError
 from convolver.foreign_text import json_text
 from convolver.heavy import pl
+from convolver.units import listed
 
 BASE = typer.Option("--base", "-b", help="Machine that the program was, or is, measured on.", autocompletion=completing.machines)
 Hits = Annotated[
@@ -35,7 +36,16 @@ Measured = Annotated[float | None, typer.Option("--measured", min=0, callback=fi
 Plot = Annotated[Path | None, typer.Option("--plot", help="Draw it: .png, .svg or .pdf.")]
 Dark = Annotated[bool, typer.Option("--dark", help="Dark picture.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _one_kind(context: typer.Context, wanted: bool) -> bool:
+    """Raise :class:`UsageError` before anything runs where both --json and --csv are asked for."""
+    if wanted and any(context.params.get(name) for name in ("as_json", "as_csv")):
+        raise UsageError("--json and --csv contradict each other; choose one.")
+    return wanted
+
+
+Json = Annotated[bool, typer.Option("--json", callback=_one_kind, help="Print JSON.")]
 State = Annotated[
     str | None,
     typer.Option(
@@ -67,6 +77,15 @@ def machine_names(given: Iterable[str]) -> list[str]:
     return [name.strip() for words in given for name in words.split(",") if name.strip()]
 
 
+def refuse_given(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Raise :class:`UsageError` with ``why`` where the command line has options that would do nothing, by their parameters."""
+    written = {str(one.name): max(one.opts, key=len) for one in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in written.keys() & set(names)}
+    given = [flag for name, flag in written.items() if (found := sources.get(name)) and found.name == "COMMANDLINE"]
+    if given:
+        raise UsageError(f"{listed(given)} would do nothing {why}; leave {'that' if len(given) == 1 else 'them'} out.")
+
+
 def pinning(word: str | None) -> str | None:
     """Return the word of --pin; raises :class:`UsageError` for one that says no pinning."""
     from convolver._native.thread_replay import PINNINGS
@@ -86,16 +105,10 @@ class AsData:
     """Options that ask for what a verb shows as data."""
 
     as_json: Json = False
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False
-
-    def check(self) -> None:
-        """Raise :class:`UsageError` when both are asked for."""
-        if self.as_json and self.as_csv:
-            raise UsageError("--json and --csv contradict each other; choose one.")
+    as_csv: Annotated[bool, typer.Option("--csv", callback=_one_kind, help="Print the rows as CSV.")] = False
 
     def printed(self, document: Callable[[], Any], rows: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> bool:
         """Print it where that is asked for; False: it is not. Without rows these are the document's."""
-        self.check()
         if self.as_json:
             print_json(document())
         elif self.as_csv:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.cli.common import AsData, Children, Hits, Measured
+from convolver.cli.common import AsData, Children, Hits, Measured, refuse_given
 from convolver.cli.trace_plan import Engine, Sampling, on_engine
 from convolver.cli.wanted import Parallel, Wanted
 from convolver.convolution.verdict import BaseCheck, base_check, judged_target
@@ -20,12 +20,20 @@ if TYPE_CHECKING:
     from convolver.pipeline import Prediction
 
 ARTIFACTS = (".cvt", ".parquet", ".zip")
+RECORDING = ("measure_runs", "interval", "sample", "sets", "budget", "full", "engine")
+"""Options that say how a command is run and traced."""
+PARALLEL = ("network", "target_network", "clusters")
+ONE_PROGRAM = ("hits", "measured", "data_objects", "children", "events", "correct", "ranks", "scaling", "pin", "loaded", "state")
+NO_PARALLEL = (*RECORDING, *ONE_PROGRAM, "method", "top", "strict")
+"""Options that a parallel run does not have."""
 HOT = 10
 CHECK_FAILED = 6
 """Exit status of ``--strict`` where the measured time of the base lies outside its interval."""
 
 
 def verb(
+    *,
+    context: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="APP.cvt | -- CMD ARGS", help="A trace or a signature, or a command after --.")
     ] = None,
@@ -69,9 +77,11 @@ def verb(
 
         if words:
             raise UsageError("--mpi takes traces and events from its folder; leave the trace or command out.")
+        refuse_given(context, NO_PARALLEL, "with --mpi")
         return predict_runs(parallel, wanted, overlap, as_data)
     if not words:
         raise UsageError("Nothing is given to predict; give a trace, a command after --, or a parallel run with --mpi.")
+    refuse_given(context, PARALLEL, "without --mpi")
     from convolver.cli.predict_steps import Chain
     from convolver.convolution.convolve import check_choices
 
@@ -82,6 +92,7 @@ def verb(
             raise UsageError("--trace-children goes with a command, not with a trace; leave it out.")
         if sampling.data_objects:
             raise UsageError("--data-objects goes with a command; a trace tells them when 'convolver trace' was asked to.")
+        refuse_given(context, RECORDING, "to a trace that is there")
         chain.use(Path(words[0]), hits)
     else:
         if hits is not None:

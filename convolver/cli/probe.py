@@ -124,7 +124,6 @@ def verb(
         if asked.cpu is not None or network is not None or output is not None or asked.threads is not None:
             raise UsageError("--bundle measures nothing here; leave --cpu, --busy, --launcher and --output out.")
         return _bundled(bundle, asked.full, force)
-    as_data.check()
     plan = asked.plan()
     path = new_file(output or Path(f"{host_name()}.machine.json"), force)
     share = wait_until_quiet(wait, terminal_progress())

@@ -164,6 +164,19 @@ def test_a_missing_file_is_named_before_a_missing_profile(words, convolver):
     assert "There is no file nosuch.cvt" in convolver(*words).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("a.cvt --network a.cfg --clusters 3", "--network and --clusters would do nothing without --mpi; leave them out."),
+        ("a.cvt --interval 5k", "--interval would do nothing to a trace that is there; leave that out."),
+        ("--mpi a.mpi --strict --measured 3", "--measured and --strict would do nothing with --mpi; leave them out."),
+        ("--json --csv -- /bin/true", "--json and --csv contradict each other; choose one."),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused_before_anything_runs(words, said, convolver):
+    assert convolver("predict", *words.split(), code=2).stderr == f"convolver: {said}\n"
+
+
 FOREIGN = """
 import os
 from convolver.tracing.native_engine import Attachment
