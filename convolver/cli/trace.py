@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -89,6 +90,7 @@ class _Job:
     jobs: int
     attachment: Attachment | None
     engine: str | None
+    input_begins: int | None
 
     def new(self, path: Path) -> Path:
         return new_file(path, self.force)
@@ -98,7 +100,13 @@ class _Job:
         from convolver.tracing.engine_choice import died_of_valgrind
 
         plan = switched(self.engine, self.plan, died_of_valgrind(self.plan, header), " again")
-        return None if plan is None else replace(self, plan=plan, force=True)
+        if plan is None:
+            return None
+        if self.input_begins is not None:
+            os.lseek(0, self.input_begins, os.SEEK_SET)
+        elif not sys.stdin.isatty():
+            say("Note: what the first run read from a pipe is gone; give the input as a file.")
+        return replace(self, plan=plan, force=True)
 
     def wrote(self, *paths: Path) -> None:
         """Say which files were written, where JSON does not have stderr for itself."""
@@ -259,7 +267,7 @@ def verb(
       convolver trace --bursts-only --addresses --from counts.sig.parquet -o long.cvt -- ./solver
     """
     from convolver.signature.signature import Signature
-    from convolver.tracing.launch import default_name, expand_name, threads_asked
+    from convolver.tracing.launch import default_name, expand_name, input_offset, threads_asked
     from convolver.tracing.sampling import BUDGET_BYTES
 
     attachment = _attachment(attach, seconds, command)
@@ -295,6 +303,7 @@ def verb(
         jobs=jobs or len(os.sched_getaffinity(0)),
         attachment=attachment,
         engine=engine,
+        input_begins=input_offset(),
     )
     if children:
         raise typer.Exit(_followed(job, None if output is None else str(output)))

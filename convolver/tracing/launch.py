@@ -165,6 +165,14 @@ def input_again() -> Iterator[int]:
         os.close(descriptor)
 
 
+def input_offset() -> int | None:
+    """Return how far this process's input was read; None where that is no file."""
+    try:
+        return os.lseek(STDIN, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+
+
 @contextlib.contextmanager
 def closed_off() -> Iterator[None]:
     """Give a traced program nowhere to print and the input of its native runs: stdout is for what is predicted."""

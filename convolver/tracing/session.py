@@ -240,12 +240,12 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
 def _unknown_instruction(log: Path) -> str:
     """Return, for a reason's end, which instruction Valgrind could not run; empty: it knew them all."""
     try:
-        found = re.search(r"unhandled instruction bytes: ((?:0x[0-9A-F]{2} ?)+)", log.read_text(errors="replace"))
+        found = re.search(r"unhandled instruction bytes: ((?:0x[0-9A-F]{1,2} ?)+)", log.read_text(errors="replace"))
     except OSError:
         return ""
     if found is None:
         return ""
-    code = found[1].replace("0x", "").split()
+    code = [one.removeprefix("0x").zfill(2) for one in found[1].split()]
     return f": {UNKNOWN_INSTRUCTION} {' '.join(code[:6])}{' (AVX-512)' if code[0] == '62' else ''}"
 
 

@@ -664,6 +664,34 @@ def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "hidden.cvt").header["engine"] == "native"
 
 
+def test_what_is_traced_again_reads_its_file_from_the_same_place(tmp_path: Path) -> None:
+    if "sha_ni" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no SHA instructions")
+    source = """
+    #include <stdio.h>
+    int main(void)
+    {
+        long n = 0;
+        while (getchar() != EOF)
+            n++;
+        __asm__ volatile("sha256rnds2 %%xmm0, %%xmm1, %%xmm2" : : : "xmm2");
+        return n == 100 ? 0 : 9;
+    }
+    """
+    (tmp_path / "input").write_bytes(bytes(103))
+    words = ["trace", "-o", tmp_path / "t.cvt", "--", _compiled(tmp_path, source)]
+    with (tmp_path / "input").open("rb", buffering=0) as file:
+        file.seek(3)
+        done = subprocess.run(
+            [sys.executable, "-m", "convolver", *words], stdin=file, capture_output=True, text=True, check=False
+        )
+    assert "again with the native engine, because Valgrind does not know the instruction 0F 38 CB D1" in done.stderr
+    assert done.returncode == 0
+    again = [sys.executable, "-m", "convolver", "trace", "--force", *words[1:]]
+    piped = subprocess.run(again, input="x" * 100, capture_output=True, text=True, check=False)
+    assert "what the first run read from a pipe is gone" in piped.stderr
+
+
 def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path) -> None:
     if "sha_ni" not in Path("/proc/cpuinfo").read_text() or shutil.which("openssl") is None:
         pytest.skip("this processor has no SHA instructions, or openssl is not installed")
