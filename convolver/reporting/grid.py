@@ -40,9 +40,17 @@ def grid(left: Sequence[str], right: Sequence[str] = (), title: str = "", widest
 
 
 def fit(table: Table, console: Console) -> int:
-    """Cut the words of a :func:`grid` as far as a console is too narrow, the longest first; return the width that it needs."""
+    """Cut the words of a :func:`grid` as far as a console is too narrow, the longest first; return the width that it needs.
+
+    On a terminal a last column without heading, which is a picture of the others, is left out first.
+    """
     needs = [_need(column, console) for column in table.columns]
-    gaps = (table.padding[1] + table.padding[3]) * (len(needs) - 1)
+    gap = table.padding[1] + table.padding[3]
+    too_wide = sum(needs) + gap * (len(needs) - 1) > console.width
+    if too_wide and console.is_terminal and not table.columns[-1].header:
+        table.columns.pop()
+        needs.pop()
+    gaps = gap * (len(needs) - 1)
     words = [number for number, column in enumerate(table.columns) if column.max_width is not None]
     for widest in range(max(needs, default=0), LEAST - 1, -1):
         if sum(needs) + gaps <= console.width:

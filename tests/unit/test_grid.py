@@ -50,3 +50,16 @@ def test_the_next_text_has_the_terminal_s_width(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "1" * 60
     assert max(map(len, lines[2:])) <= 40
+
+
+@pytest.mark.parametrize(("width", "terminal", "drawn"), [(30, True, False), (60, True, True), (30, False, True)])
+def test_a_picture_is_left_out_where_a_terminal_is_too_narrow(width, terminal, drawn, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = grid(["part"], ["seconds"])
+    table.add_column("", no_wrap=True)
+    table.add_row("kernel", "1.23 ms", 25 * "█")
+    out().print(table)
+    text = capsys.readouterr().out
+    assert "1.23 ms" in text
+    assert ("█" in text) == drawn
