@@ -25,16 +25,20 @@ SHOW = "convolver-show"
 """Name of the error handler that writes what cannot be encoded as an escape."""
 
 _BYTES = re.compile("[\udc80-\udcff]")
+_DRAWN = {"█": "#", "─": "-", "●": "o", "…": "~"}
+"""What our own charts and tables are drawn with, as encodings of one column a character have it."""
+
+
+def _shown(character: str) -> str:
+    if _BYTES.match(character):
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return _DRAWN.get(character) or character.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    part = error.object[error.start : error.end]
-    escaped = (
-        f"\\x{ord(c) - 0xDC00:02x}" if _BYTES.match(c) else c.encode("ascii", "backslashreplace").decode("ascii") for c in part
-    )
-    return "".join(escaped), error.end
+    return "".join(map(_shown, error.object[error.start : error.end])), error.end
 
 
 codecs.register_error(SHOW, _escape)

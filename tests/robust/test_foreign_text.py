@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from convolver.cli.app import DEFECT, explain
 from convolver.errors import FormatError
-from convolver.foreign_text import decode_json, decode_toml, json_text, visible
+from convolver.foreign_text import SHOW, decode_json, decode_toml, json_text, visible
 from convolver.mpi.cfg import read_cfg
 from convolver.mpi.time_independent import read_ti
 from convolver.schema import canonical
@@ -91,6 +91,10 @@ def _main(what, **environment):
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=False, env={**os.environ, **environment}, encoding="utf-8"
     )
+
+
+def test_charts_keep_their_width_in_an_encoding_without_their_signs():
+    assert "██ ─●─ name…".encode("latin-1", SHOW) == b"## -o- name~"
 
 
 def test_a_defect_is_one_sentence_with_how_to_report_it():
