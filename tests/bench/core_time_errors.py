@@ -5,13 +5,15 @@ and those that were written before the model was run on any (frozen). Both are m
 in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both.
 
     python tests/bench/core_time_errors.py [--set looked_at|frozen|both] [--calls 100] [--rounds 5] [--machine NAME] [--json]
-        [--seed none|published|CORE ...] [--facts] [--store core-time-zen5] [--times FILE [--only-measure]]
+        [--seed none|published|CORE ...] [--facts] [--store core-time-zen5] [--times FILE [--only-measure]] [--shifts 0 16 32 48]
 
 Samples count during which nothing else ran on the core. --times keeps what was measured in a file, from which the next run takes
-it: timings want a quiet machine, predictions do not. With --machine the same functions are predicted from each table of --seed
-and from that table with the machine's probes: ``none`` is a core of round numbers that nobody makes (core/neutral.toml), beside
-which probes stand with nothing entered by hand. --facts then lists what no probe measured, and the errors with each of these
-taken from the published table.
+it: timings want a quiet machine, predictions do not. A loop takes up to twice as long where it crosses a line of code, on cores
+as in the model: the file says which code was measured, and --shifts builds all anew with so many bytes before the functions.
+
+With --machine the same functions are predicted from each table of --seed and from that table with the machine's probes: ``none``
+is a core of round numbers that nobody makes (core/neutral.toml), beside which probes stand with nothing entered by hand. --facts
+then lists what no probe measured, and the errors with each of these taken from the published table.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from core_seeds import NONE, PROBED, PUBLISHED, label_of, seeded_tables, unmeasured, with_fact
@@ -48,12 +52,21 @@ NO_ERROR = 1e-9
 """All of the path is walked: what a sample tells of a program within one percent it tells of a small function within 30."""
 
 
-def build(folder: Path, name: str) -> Path:
-    """Compile one build of all functions."""
-    program = folder / name
-    sources = [FOLDER / file for file in ("main.c", "looked_at.c", "frozen.c")]
+def build(folder: Path, name: str, shift: int = 0) -> Path:
+    """Compile one build of all functions, with so many bytes before them."""
+    program, before = folder / f"{name}-{shift}", folder / f"{shift}.s"
+    before.write_text(f'.text\n.fill {shift}, 1, 0x90\n.section .note.GNU-stack, "", @progbits\n')
+    sources = [FOLDER / "main.c", before, *(FOLDER / file for file in ("looked_at.c", "frozen.c"))]
     subprocess.run(["gcc", "-g", *BUILDS[name], "-o", program, *sources, "-lm"], check=True)
     return program
+
+
+def code_of(program: Path) -> str:
+    """Return a digest of a program's code, which says where all of it lies, too."""
+    with TemporaryDirectory() as folder:
+        text = Path(folder) / "text"
+        subprocess.run(["objcopy", "-O", "binary", "--only-section=.text", program, text], check=True)
+        return sha256(text.read_bytes()).hexdigest()
 
 
 def measure(program: Path, which: str, calls: int, rounds: int) -> dict[str, float]:
@@ -110,35 +123,46 @@ def predict(trace: Trace, tables: Sequence[CoreTable]) -> list[Predicted]:
     return found
 
 
-Times = dict[str, dict[str, float]]
-"""Measured cycles of a call by set and build, and by function."""
+class Measured(TypedDict):
+    """Measured cycles of a call of each function, and the code that they are of."""
+
+    code: str
+    cycles: dict[str, float]
 
 
-def times_of(folder: Path, sets: Sequence[str], calls: int, rounds: int, kept: Path | None) -> Times:
-    """Return the measured cycles of all builds of some sets: those that a file keeps, which is written with the others."""
+Times = dict[str, Measured]
+"""What was measured by set, build and shift."""
+
+
+def times_of(folder: Path, sets: Sequence[str], shifts: Sequence[int], calls: int, rounds: int, kept: Path | None) -> Times:
+    """Return what is measured of all builds of some sets: what a file keeps, which is written with the others."""
     found: Times = json.loads(kept.read_text()) if kept and kept.exists() else {}
-    for which in sets:
-        for name in BUILDS:
-            key = f"{which} {name}"
-            if key not in found:
-                found[key] = measure(build(folder, name), which, calls, rounds)
-                if kept:
-                    kept.write_text(json.dumps(found, indent=1))
+    for which, name, shift in product(sets, BUILDS, shifts):
+        key, program = f"{which} {name} {shift}", build(folder, name, shift)
+        if key not in found:
+            found[key] = {"code": code_of(program), "cycles": measure(program, which, calls, rounds)}
+            if kept:
+                kept.write_text(json.dumps(found, indent=1))
+        if found[key]["code"] != code_of(program):
+            sys.exit(f"{kept}: {key} is of other code than is built here; measure it anew.")
     return found
 
 
-def rows(folder: Path, which: str, calls: int, times: Times, tables: Mapping[str, CoreTable]) -> list[dict[str, Any]]:
+def rows(
+    folder: Path, which: str, shifts: Sequence[int], calls: int, times: Times, tables: Mapping[str, CoreTable]
+) -> list[dict[str, Any]]:
     """Predict one set in all builds from each table, beside what was measured."""
     found = []
-    for name in BUILDS:
-        program = build(folder, name)
-        measured = {function: cycles for function, cycles in times[f"{which} {name}"].items() if cycles < float("inf")}
+    for name, shift in product(BUILDS, shifts):
+        program = build(folder, name, shift)
+        cycles_of = times[f"{which} {name} {shift}"]["cycles"]
+        measured = {function: cycles for function, cycles in cycles_of.items() if cycles < float("inf")}
         once, twice = (predict(trace(program, which, n), [*tables.values()]) for n in (calls, 2 * calls))
         for label, first, second in zip(tables, once, twice, strict=True):
             for function, cycles in measured.items():
                 window, static = ((second[way][function] - first[way][function]) / calls for way in (0, 1))
                 errors = {"error": window / cycles - 1, "static_error": static / cycles - 1}
-                about = {"set": which, "table": label, "build": name, "function": function, "speed": second.speed}
+                about = {"set": which, "table": label, "build": name, "shift": shift, "function": function, "speed": second.speed}
                 found.append({**about, "measured": cycles, "predicted": window, "static": static, **errors})
     return found
 
@@ -176,13 +200,13 @@ def without_facts(found: list[dict[str, Any]], facts: Mapping[str, tuple[str, st
 
 def report(found: list[dict[str, Any]]) -> None:
     """Print a table and the errors of each set."""
-    columns = ["set", "table", "function", "build", "measured", "predicted", "error", "from the code alone"]
+    columns = ["set", "table", "function", "build", "shift", "measured", "predicted", "error", "from the code alone"]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for row in sorted(found, key=lambda one: (one["set"], one["table"], one["function"], one["build"])):
+    for row in sorted(found, key=lambda one: (one["set"], one["table"], one["function"], one["build"], one["shift"])):
         numbers = (
             f"{row['measured']:.0f} | {row['predicted']:.0f} | {100 * row['error']:+.0f} % | {100 * row['static_error']:+.0f} %"
         )
-        print(f"| {row['set']} | {row['table']} | {row['function']} | {row['build']} | {numbers} |")
+        print(f"| {row['set']} | {row['table']} | {row['function']} | {row['build']} | {row['shift']} | {numbers} |")
     for which, table in dict.fromkeys((row["set"], row["table"]) for row in found):
         chosen = [row for row in found if (row["set"], row["table"]) == (which, table)]
         for way, label in (("error", "windows"), ("static_error", "code alone")):
@@ -207,6 +231,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--times", type=Path, metavar="FILE", help="measured cycles, which are taken from there if it is there")
     parser.add_argument("--only-measure", action="store_true")
+    parser.add_argument(
+        "--shifts", type=int, nargs="+", default=[0], metavar="BYTES", help="builds with so many before the functions"
+    )
     parser.add_argument("--store", metavar="NAME", help="write benchmarks/results/NAME.json for the pages")
     options = parser.parse_args()
     machine = find_machine(options.machine) if options.machine else None
@@ -216,10 +243,10 @@ def main() -> None:
         tables |= {name: with_fact(name, machine) for name in facts}
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
     with TemporaryDirectory() as folder:
-        times = times_of(Path(folder), sets, options.calls, options.rounds, options.times)
+        times = times_of(Path(folder), sets, options.shifts, options.calls, options.rounds, options.times)
         if options.only_measure:
             return
-        found = [row for which in sets for row in rows(Path(folder), which, options.calls, times, tables)]
+        found = [row for which in sets for row in rows(Path(folder), which, options.shifts, options.calls, times, tables)]
     if options.json:
         print(json.dumps(found))
     elif facts:
