@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from convolver.execution.calibrated import calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import DecodedCode, Operations, operations, program_code
 from convolver.execution.sampled_walk import CORE_ERROR, NEGLIGIBLE, Array, BlockCycles, heaviest, walk_windows
+from convolver.execution.shared_walk import SharedWalk
 from convolver.execution.static import static_cycles
 from convolver.heavy import pl
 from convolver.machine.cores import WIDTHS, CoreTable, choose_core
@@ -158,6 +160,7 @@ class _CoreWalks:
         wanted = _worth_decoding(self.executions * self.length)[blocks.instruction_blocks]
         self.code = DecodedCode(trace.definitions, wanted)
         self._made: list[tuple[CoreTable, tuple[Operations, Code]]] = []
+        self._near: list[tuple[CoreTable, int, SharedWalk]] = []
 
     def of_machine(self, walks: Sequence[Walk], progress: Progress) -> list[WalkedCore]:
         walked = self._walked(walks, progress) or [self._nothing() for _ in walks]
@@ -172,16 +175,27 @@ class _CoreWalks:
         definitions, blocks = self.trace.definitions, self.trace.blocks
         if self.sample is None or not len(self.sample):
             return []
-        ops, code = self._on(walks[0].table)
-        counted = (definitions.instructions["flags"] & CONTINUED) == 0
-        native = [
-            SampleWalk(self.sample, self._model(walk, ops, code), blocks.instruction_blocks, counted, len(blocks))
-            for walk in walks
-        ]
+        native = [self._begun(walk, self.sample) for walk in walks]
         first = np.minimum(starts(definitions.segments["instructions"]), len(blocks.instruction_blocks) - 1)
         segment_blocks = blocks.instruction_blocks[first].astype(np.int64)
         found = walk_windows(self.sample, native, segment_blocks, self.executions, self.length, walks[0].target, progress)
         return [(one, walk.causes.astype(float)) for one, walk in zip(found, native, strict=True)]
+
+    def _begun(self, walk: Walk, sample: PathSample) -> SampleWalk | SharedWalk:
+        """Return a walk; one of data that are near is the same on all machines that have its core."""
+        if walk.far is not None:
+            return self._native(walk, sample)
+        first = next((one for table, line_bytes, one in self._near if (table, line_bytes) == walk[:2]), None)
+        shared = SharedWalk(partial(self._native, walk, sample), first)
+        if first is None:
+            self._near.append((walk.table, walk.line_bytes, shared))
+        return shared
+
+    def _native(self, walk: Walk, sample: PathSample) -> SampleWalk:
+        definitions, blocks = self.trace.definitions, self.trace.blocks
+        counted = (definitions.instructions["flags"] & CONTINUED) == 0
+        model = self._model(walk, *self._on(walk.table))
+        return SampleWalk(sample, model, blocks.instruction_blocks, counted, len(blocks))
 
     def _on(self, table: CoreTable) -> tuple[Operations, Code]:
         """Return the program's operations on a core, and its code of these: many machines have one."""

@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.path_sample import PathSample, SampleWalk
+from convolver.execution.shared_walk import SharedWalk
 from convolver.progress import SILENT, Progress, step
 
 Array = NDArray[np.float64]
+AnyWalk = SampleWalk | SharedWalk
 
 CORE_ERROR = 0.008
 """Relative standard error of the program's cycles at which walking ends unless another one is asked for; 0.01 is promised."""
@@ -62,7 +64,7 @@ def heaviest(work: Array, left_out: float) -> NDArray[np.intp]:
 
 def walk_windows(
     sample: PathSample,
-    walks: Sequence[SampleWalk],
+    walks: Sequence[AnyWalk],
     segment_blocks: NDArray[np.int64],
     executions: Array,
     length: Array,
@@ -136,7 +138,7 @@ def _rounds(chosen: NDArray[np.bool_]) -> tuple[list[NDArray[np.uint32]], NDArra
     return [np.array([part[place] for part in strata if place < len(part)]) for place in range(longest)], stratum
 
 
-def _executions(walk: SampleWalk, length: Array) -> Array:
+def _executions(walk: AnyWalk, length: Array) -> Array:
     found = walk.found()
     return np.asarray(np.bincount(found["block"], found["executions"], minlength=len(length)) / length)
 
@@ -168,7 +170,7 @@ def _rare_windows(
 
 
 def _estimate(
-    walk: SampleWalk, executions: Array, length: Array, stratum: NDArray[np.int64], rare: NDArray[np.bool_] | None = None
+    walk: AnyWalk, executions: Array, length: Array, stratum: NDArray[np.int64], rare: NDArray[np.bool_] | None = None
 ) -> BlockCycles:
     """Return what the rows of windows with a stratum say; of the others only those of rare blocks count."""
     found = walk.found() if rare is None else _counted(walk.found(), stratum, rare)

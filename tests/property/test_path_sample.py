@@ -18,6 +18,7 @@ from convolver._native.path_sample import FOUND, PathSample, SamplePlan, SampleW
 from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError
 from convolver.execution.sampled_walk import NO_STRATUM, BlockCycles, _as_share, _estimate, walk_windows
+from convolver.execution.shared_walk import SharedWalk
 from tests.property.test_core_model import PARAMS, _op
 from tests.wire_streams import Segment, Site, Stream
 
@@ -116,6 +117,46 @@ def test_a_window_takes_as_long_whichever_were_walked_before(visits, rates, rand
     windows = list(range(len(sample)))
     assert _found(sample, random.sample(windows, len(windows)), rates) == _found(sample, windows, rates)
     assert _found(sample, windows[:1], rates) == [row for row in _found(sample, windows, rates) if row[0] == 0]
+
+
+_ASKED = st.lists(st.lists(st.integers(0, 6), max_size=6), min_size=1, max_size=5)
+
+
+@given(_VISITS, _ASKED, _ASKED, st.integers(0, 5))
+def test_a_shared_walk_finds_what_one_alone_does(visits, first, other, alike):
+    """The second walk asks for the same windows as the first one, and from some point on for others, or for no more."""
+    sample, _ = gathered([segment for segment, _ in visits], SamplePlan(50, 20, 8, 2))
+
+    def begun():
+        return SampleWalk(sample, _core(), np.repeat(np.arange(2, dtype=np.uint32), LENGTH), np.ones(2 * LENGTH, dtype=bool), 2)
+
+    def asked(walk, batches):
+        steps = []
+        for windows in batches:
+            walk.walk(np.array([one % len(sample) for one in windows], dtype=np.uint32))
+            steps.append(walk.found().tolist())
+        return steps, walk.causes.tolist()
+
+    shared = SharedWalk(begun)
+    assert asked(shared, first) == asked(begun(), first)
+    for batches in (first, first[:alike] + other):
+        assert asked(SharedWalk(begun, shared), batches) == asked(begun(), batches)
+
+
+def test_a_second_walk_of_the_same_windows_walks_nothing():
+    sample, _ = gathered([COMMON] * 500, SamplePlan(20 * LENGTH, 10 * LENGTH, 1 << 10, 0))
+    begun = []
+
+    def begin():
+        begun.append(SampleWalk(sample, _core(), np.zeros(2 * LENGTH, dtype=np.uint32), np.ones(2 * LENGTH, dtype=bool), 1))
+        return begun[-1]
+
+    first = SharedWalk(begin)
+    for walk in (first, SharedWalk(begin, first)):
+        walk.walk(np.arange(len(sample), dtype=np.uint32))
+        assert len(walk.found()) == len(sample)
+        assert (walk.causes == begun[0].causes).all()
+    assert len(begun) == 1
 
 
 @given(_VISITS, _RATES, st.integers(1, 40))
