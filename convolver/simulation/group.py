@@ -182,21 +182,29 @@ class BlockSums:
         blocks = np.arange(owners, dtype=np.uint32) if owner_blocks is None else owner_blocks[:owners]
         self.numbers, self._place = np.unique(blocks, return_inverse=True)
         """``_place``: of each owner, where its block stands in ``numbers``."""
+        self._orders: dict[int, tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]] = {}
 
     def of(self, owners: NDArray[np.intp]) -> BlockSums:
         """Return the sums over these owners alone; arrays are then of them."""
         part = copy(self)
-        part._place = self._place[owners]
+        part._place, part._orders = self._place[owners], {}
         return part
 
     def fold(self, by_owner: NDArray[Any]) -> NDArray[Any]:
         """Return the sums over the owners of each block; further axes stay. Owners beyond the array count for nothing."""
         found = np.zeros((len(self.numbers), *by_owner.shape[1:]), dtype=by_owner.dtype)
-        order = np.argsort(self._place[: len(by_owner)], kind="stable")
-        places = self._place[order]
-        first = np.flatnonzero(np.diff(places, prepend=-1))
-        found[places[first]] = np.add.reduceat(by_owner[order], first, axis=0)
+        order, places, first = self._by_place(len(by_owner))
+        found[places] = np.add.reduceat(by_owner[order], first, axis=0)
         return found
+
+    def _by_place(self, owners: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Return the first owners in the order of their blocks, these blocks' places, and where in that order each one begins."""
+        if owners not in self._orders:
+            order = np.argsort(self._place[:owners], kind="stable")
+            places = self._place[order]
+            first = np.flatnonzero(np.diff(places, prepend=-1))
+            self._orders[owners] = order, places[first], first
+        return self._orders[owners]
 
     def fold_shares(self, counts: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return the counts of the blocks, each owner's weighted with its share, rounded down."""

@@ -222,7 +222,7 @@ class SimulatedRuns:
 
         Of a program with much code most owners have nothing, of the farther levels nearly all.
         """
-        owners = np.flatnonzero(counts.accesses.any(axis=1) | counts.write_backs.any(axis=1))
+        owners = np.flatnonzero((counts.accesses | counts.write_backs).any(axis=1))
         blocks, some = self.blocks.of(owners), Counts(*(array[owners] for array in counts))
         more = {}
         if self._line_shares is not None:
