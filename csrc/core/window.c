@@ -444,6 +444,12 @@ static int valid_path(const cv_core *c, const cv_path *path)
     return (!path->visits || segment < c->segments) && (begin == end || site < c->sites);
 }
 
+/* The operation of a segment that has a reference; of none where the visit has no more. */
+static uint32_t referring(const cv_core *c, const cv_path *path, uint32_t first, size_t reference, size_t end)
+{
+    return reference < end ? first + c->site_op[path->sites[reference]] : UINT32_MAX;
+}
+
 static void visit(cv_core *c, const cv_path *path, size_t i)
 {
     const uint32_t segment = path->segments[i], next = i + 1 < path->visits ? path->segments[i + 1] : path->following;
@@ -462,10 +468,11 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
         c->decoded_slots = 0;
     }
     uint64_t done = c->issued;
+    uint32_t refers = referring(c, path, first, at, end); /* the next operation that has references */
     for (uint32_t number = first; number < last; number++) {
         const size_t begin = at;
-        while (at < end && c->site_op[path->sites[at]] == number - first)
-            at++;
+        while (number == refers)
+            refers = referring(c, path, first, ++at, end);
         done = step(c, path, number, begin, at);
     }
     c->walked += last - first;
