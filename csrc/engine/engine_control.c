@@ -353,13 +353,13 @@ int cv_trace(const struct cv_options *options, struct cv_target *target)
     const double used = options->attach ? cpu_seconds(target->pid, NULL) : 0;
     const int status = run(options, target, &usage);
     const double seconds = cpu_seconds(target->pid, &usage) - used;
+    cv_wire_system((uint64_t)usage.ru_minflt); /* before this process reads, which gives the shared memory more pages */
     cv_wire_last_parts();
     if (!(options->period > 0))
         cv_wire_interval(target->shared->pace.begun);
     cv_wire_definitions();
     cv_wire_counters(1);
     cv_threads_end();
-    cv_wire_system((uint64_t)usage.ru_minflt);
     say_why_native(target);
     say_outside(target, seconds);
     cv_say("made anew: %lu", (unsigned long)target->shared->made_anew);

@@ -74,7 +74,9 @@ extern volatile sig_atomic_t cv_stop_signal;                              /* tha
 extern volatile sig_atomic_t cv_replaced;                                 /* by another program */
 
 /* engine_family.c */
-int cv_family_run(const struct cv_options *options, char **command);    /* the exit status */
+int cv_family_run(const struct cv_options *options, char **command); /* the exit status */
+/* A number of /proc/PID/stat, counted from 1 after the name, and the state read with it; 0 where there is none. */
+long cv_status_field(pid_t process, int number, char *state);
 int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of another's child that has ended, as wait says it */
 
 /* engine_objects.c; where data objects are reported, or threads followed */

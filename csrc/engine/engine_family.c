@@ -99,8 +99,7 @@ static void learn(struct member *m)
     free(environment);
 }
 
-/* A number of /proc/PID/stat, counted from 1 after the name, and the state read with it; 0 where there is none. */
-static long status_field(pid_t process, int number, char *state)
+long cv_status_field(pid_t process, int number, char *state)
 {
     char *text = NULL;
     long value = 0;
@@ -136,7 +135,7 @@ static int kernels_status(const struct cv_target *target, int *status)
             return 1;
         }
         info.mask = 1 << 3;
-        const int code = (int)status_field(target->pid, 50, &state);
+        const int code = (int)cv_status_field(target->pid, 50, &state);
         if (state == 'Z') { /* one reading: its parent may reap it before the next */
             *status = code;
             return 1;
@@ -151,8 +150,6 @@ int cv_status_of(const struct cv_target *target, struct rusage *usage)
     memcpy(usage, target->shared->usage, sizeof target->shared->usage);
     if (!kernels_status(target, &status))
         status = target->shared->exited ? (int)(target->shared->exited - 1) << 8 : SIGKILL; /* the likeliest */
-    if (usage->ru_minflt > (long)target->faults)
-        usage->ru_minflt -= (long)target->faults;
     return status;
 }
 
@@ -276,7 +273,7 @@ static struct member *member_of(pid_t pid)
 /* When a child was forked: what the kernel says, in clock ticks, but after its parent began, of which more is known. */
 static double fork_time(pid_t pid, pid_t parent)
 {
-    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), from = (double)status_field(pid, 20, NULL) * tick;
+    const double tick = 1.0 / (double)sysconf(_SC_CLK_TCK), from = (double)cv_status_field(pid, 20, NULL) * tick;
     double since = from;
     for (size_t i = 0; i < n_members; i++)
         if (members[i].pid == parent && members[i].started >= since && members[i].started < from + tick)
@@ -396,7 +393,6 @@ static void take_program(pid_t pid)
         ptrace(PTRACE_DETACH, pid, 0, 0);
         return;
     }
-    m->target.faults = (uint64_t)status_field(pid, 8, NULL);
     learn(m);
     if (cv_take(&m->target, options)) {
         cv_say("process %d runs untraced", pid);

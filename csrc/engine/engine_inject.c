@@ -416,6 +416,7 @@ int cv_start(struct cv_target *target, const struct cv_options *options, char **
 int cv_take(struct cv_target *target, const struct cv_options *options)
 {
     struct cv_slot *slot = NULL;
+    target->faults = (uint64_t)cv_status_field(target->pid, 8, NULL);
     int failed = inject(target, options, target->pid) || ((options->objects || options->follows) && cv_objects_start(target, options));
     for (int i = 0; !failed && i < (options->period > 0 ? BURST_SLOTS : 1); i++)
         slot = add_slot(target, target->pid);

@@ -22,6 +22,7 @@ import pytest
 from convolver.errors import UsageError
 from convolver.signature.signature import Signature
 from convolver.tracing import engine_choice
+from convolver.tracing.kernel_use import faults
 from convolver.tracing.native_engine import engine_program, refusal
 from convolver.tracing.reader import Trace
 from convolver.tracing.sampling import SamplingPlan
@@ -1224,6 +1225,49 @@ def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
     )
     assert refused.returncode == 2
     assert "choose valgrind, native or auto" in refused.stderr
+
+
+TOUCHING = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+static long pages_each;
+static void *touch(void *number)
+{
+    const long bytes = 4096 * ((long)number * pages_each + 1);
+    volatile char *memory = mmap(0, bytes, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    madvise((void *)memory, bytes, MADV_NOHUGEPAGE);
+    for (long i = 0; i < bytes; i += 4096)
+        memory[i] = 1;
+    return 0;
+}
+int main(int count, char **arguments)
+{
+    const long threads = atol(arguments[count - 2]);
+    pthread_t each[100];
+    struct rusage usage;
+    pages_each = atol(arguments[count - 1]);
+    for (long n = 0; n < threads; n++)
+        pthread_create(&each[n], 0, touch, (void *)n);
+    for (long n = 0; n < threads; n++)
+        pthread_join(each[n], 0);
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%ld", usage.ru_minflt);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", [{"mode": "counts"}, {}], ids=["counts", "usual"])
+@pytest.mark.parametrize(("threads", "pages"), [(1, 0), (2, 1000), (69, 0), (69, 3)])
+def test_page_faults_are_those_of_a_native_run(threads: int, pages: int, mode: dict[str, Any], tmp_path: Path) -> None:
+    program = [str(_compiled(tmp_path, TOUCHING, "-pthread")), str(threads), str(pages)]
+    natively = int(subprocess.run(program, capture_output=True, check=True).stdout)
+    traced = trace(program, output=tmp_path / "touching.cvt", sampling=SamplingPlan(engine="native", **mode))
+    assert faults(traced.header["system"]["pages"]) == pytest.approx(natively, abs=50 + threads)
 
 
 SERVICE = """
