@@ -208,9 +208,9 @@ class Session:
             raise TracerError(f"'{self._argv[0]}' could not be traced: {last_words(self._log, status)}")
         outcome = outcome_of(self._decoder, status, self._interrupted_by, self._log)
         if self._attachment is not None and outcome.complete:
-            outcome = replace(outcome, reason="only what ran while the engine was attached was traced")
+            outcome = _but(outcome, "only what ran while the engine was attached was traced")
         if self._plan.bursts_only and outcome.complete:
-            outcome = replace(outcome, reason="only bursts were traced, and counts are theirs unless --from has all")
+            outcome = _but(outcome, "only bursts were traced, and counts are theirs unless --from has all")
         return with_engines_words(outcome, self._log)
 
 
@@ -235,6 +235,11 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     if totals["end_reason"] == EXECED:
         return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
     return Outcome(status, True, "exited")
+
+
+def _but(outcome: Outcome, reason: str) -> Outcome:
+    """Return the outcome with one more reason why the trace is not the whole run's."""
+    return replace(outcome, reason=reason if outcome.reason == "exited" else f"{outcome.reason}; {reason}")
 
 
 def _unknown_instruction(log: Path) -> str:

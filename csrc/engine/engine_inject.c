@@ -475,7 +475,11 @@ static int catches_faults(pid_t process)
 static int enter_burst(const struct cv_target *target, pid_t thread, struct cv_slot *slot)
 {
     struct user_regs_struct r;
-    if (!cv_has_engine(target->pid) || ptrace(PTRACE_GETREGS, thread, 0, &r) || r.gs_base || enter(target, thread, slot))
+    if (!cv_has_engine(thread)) {
+        target->shared->execing = 1; /* it has replaced itself, while it ran natively */
+        return -1;
+    }
+    if (ptrace(PTRACE_GETREGS, thread, 0, &r) || r.gs_base || enter(target, thread, slot))
         return -1;
     slot->tid = (uint64_t)thread;
     return 0;
@@ -488,13 +492,13 @@ int cv_burst(struct cv_target *target)
     static int said;
     siginfo_t info = {0};
     int status, done = 0;
-    if (slot->leaving || slot->in_part || slot->mode != CV_NATIVE)
-        return 0; /* the last one has not ended */
+    if (target->shared->execing || slot->leaving || slot->in_part || slot->mode != CV_NATIVE)
+        return 0; /* another program runs, or the last burst has not ended */
     if (slot->handed == slot->taken)
         slot->handed = slot->taken = 0; /* the same pages again */
     if (catches_faults(target->pid)) {
         if (!said++)
-            cv_say("native: a handler of faults that the program has, which keeps bursts away at 0x0");
+            cv_say("native: a handler of faults that the program has, which keeps bursts away");
         return 0;
     }
     const pid_t thread = running_thread(target->pid);

@@ -980,6 +980,26 @@ def test_bursts_alone_leave_a_program_as_it_is(tmp_path: Path) -> None:
     assert sum(executed.values()) > 10_000
 
 
+EXEC = """
+#include <unistd.h>
+int main(int count, char **arguments)
+{
+    if (count == 1)
+        return execl(arguments[0], arguments[0], "again", (char *)0);
+    for (volatile long i = 0; i < 500000000; i++);
+    return 0;
+}
+"""
+
+
+def test_bursts_alone_say_that_another_program_came(tmp_path: Path) -> None:
+    program = str(_compiled(tmp_path, EXEC))
+    traced = trace([program], output=tmp_path / "exec.cvt", sampling=SamplingPlan(engine="native", sets=0, bursts_only=True))
+    replaced, only = traced.header["reason"].split("; ")
+    assert replaced == "the program replaced itself by another one (exec), which ran untraced"
+    assert only == "only bursts were traced, and counts are theirs unless --from has all"
+
+
 def test_bursts_and_counts_of_another_run_predict_as_one_trace(tmp_path: Path) -> None:
     program = _compiled(tmp_path, LOOP.replace("k < 500", "k < 50000"))
     counts, bursts = tmp_path / "counts.cvt", tmp_path / "bursts.cvt"
