@@ -33,27 +33,39 @@ DEFAULT_COSTS = {
     "chunk": 15e-9,
     "call": 0.0,
     "fault": 0.0,
-    "shared": 5.1e-9,
-    "shared_atomic": 10e-9,
     "counter": 0.28e-9,
     "sum": 2.5e-9,
     "crowded": 4.7,
     "crowded_atomic": 4.7,
+    "step": 1.1e-9,
+    "shared_3": 1.4e-9,
+    "shared_9": 2.3e-9,
+    "shared_27": 4.7e-9,
+    "shared_81": 5.1e-9,
+    "shared_243": 5.1e-9,
+    "atomic_3": 9.3e-9,
+    "atomic_9": 9.5e-9,
+    "atomic_27": 9.9e-9,
+    "atomic_81": 10e-9,
+    "atomic_243": 10e-9,
 }
 """Seconds: probed on two CPUs of a Zen 4 cloud machine, ``asleep`` on Zen 5, on Zen 3 ``sum`` and what a runtime of OpenMP takes;
-``call`` and ``fault`` follow from system time. A lock passes in three quarters of a handover, whether CPUs share a last level or
-not; lines in a row are given in 1/27 and taken in 1/15 of one (Zen 3, CPUs that share a last level; 1/43 and 1/24 where they do
-not). Runtimes count those that come to a barrier in one word, which all then read: each thread beyond two takes 1.1 handovers,
-and 1.5 where a region begins (16 CPUs of Emerald Rapids). The kernel wakes one after another of those that sleep on a word, each
-in a fifth of a wake (Zen 3)."""
+``call`` and ``fault`` follow from system time. Between 0 and 30 steps of work, what is lost at a line is interpolated. A lock
+passes in three quarters of a handover, whether CPUs share a last level or not; lines in a row are given in 1/27 and taken in 1/15
+of one (Zen 3, CPUs that share a last level; 1/43 and 1/24 where they do not). Runtimes count those that come to a barrier in one
+word, which all then read: each thread beyond two takes 1.1 handovers, and 1.5 where a region begins (16 CPUs of Emerald Rapids).
+The kernel wakes one after another of those that sleep on a word, each in a fifth of a wake (Zen 3)."""
 _AS_DEAR_AS = {
     **dict.fromkeys(("pass", "given", "taken", "barrier_each", "fork_each"), "handover"),
     "wake_each": "wake",
 }
 """Of a cost that is not probed, the one that says how dear it is here."""
+STEPS = (3, 9, 27, 81, 243)
+"""Of work between two visits of a line, after which the probe looks what is lost there."""
+_LOSSES = tuple(f"{kind}_{steps}" for kind in ("shared", "atomic") for steps in STEPS)
 PROBED = (
     *("create", "start", "join", "wake", "wake_each", "asleep", "handover", "given", "taken", "pass", "barrier", "lock", "fork"),
-    *("shared", "shared_atomic", "counter", "sum", "crowded", "crowded_atomic"),
+    *("counter", "sum", "crowded", "crowded_atomic", "step", *_LOSSES),
 )
 """What ``convolver probe`` measures, as ``thread.*`` among the kernel's costs."""
 
@@ -65,6 +77,9 @@ _NOISE = 0.02  # of a profile that does not say how noisy it is
 _UNSEEN_CORES = 0.2  # deviation of the logarithm of what memory gives to more cores than were measured together
 _CROWDED = {"crowded": ("counter", "counters"), "crowded_atomic": ("sum", "sums")}
 """Costs that are quotients of two that are probed: alone, and together."""
+_LOST = {"shared": ("shared", "counter", "crowded"), "atomic": ("shared_atomic", "sum", "crowded_atomic")}
+"""What older profiles say that threads lose at a line: after as long as :data:`_STEPS` take, and at once."""
+_STEPS = 30
 _PROBED_AS = {**_CROWDED, "fork": ("region",), "fork_each": ("region_all",), "barrier_each": ("barrier_all",)}
 """Samples that costs under other names follow from."""
 _FOR_ALL = {"barrier": "barrier_all", "fork": "fork_all"}
@@ -80,6 +95,12 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     for name, (alone, together) in _CROWDED.items():
         if measured.get(alone) and measured.get(together):
             measured[name] = max(measured[together] / measured[alone], 1.0)
+    for kind, (lost, alone, crowded) in _LOST.items():
+        if lost in measured and {alone, crowded} <= measured.keys():
+            first = (measured[crowded] - 1) * measured[alone]
+            for steps in STEPS:
+                part = min(steps / _STEPS, 1.0)
+                measured.setdefault(f"{kind}_{steps}", first + part * (measured[lost] - first))
     for size in ("", "_all"):  # a region ends with a barrier
         if measured.get(f"region{size}"):
             measured[f"fork{size}"] = max(measured[f"region{size}"] - measured.get(f"barrier{size}", 0.0), 0.0)
@@ -91,7 +112,7 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
     for name, of_all in _FOR_ALL.items():
         if measured.get(name) and measured.get(of_all) and parties > 2:
             known[f"{name}_each"] = max(measured[of_all] - measured[name], 0.0) / (parties - 2)
-    missing = [name for name in PROBED if name not in known]
+    missing = dict.fromkeys(name.partition("_")[0] if name in _LOSSES else name for name in PROBED if name not in known)
     says = f"what threads cost each other ({', '.join(missing)}) is that of an AMD Zen 4 machine, as it was not probed here"
     notes = [says] if missing else []
     return {**DEFAULT_COSTS, **known}, notes

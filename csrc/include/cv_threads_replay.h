@@ -32,12 +32,14 @@ typedef struct {
     double chunk;    /* of a loop that is shared out */
     double call;     /* a system call */
     double fault;    /* a page that the process gets */
-    double shared;   /* a load from a line that another core stores to meanwhile */
-    double shared_atomic;
-    double counter;        /* a store to a line of its own and the load of it, where a thread does nothing else ... */
-    double sum;            /* ... an atomic operation */
-    double crowded;        /* how many times longer each of two threads takes, at most, that do this to one line ... */
-    double crowded_atomic; /* ... with atomic operations */
+    double counter;  /* a store to a line of its own and the load of it, where a thread does nothing else ... */
+    double sum;      /* ... an atomic operation */
+    double crowded;  /* how many times longer each of two threads takes that do this to words of one line ... */
+    double crowded_atomic;
+    double step; /* of work between ... */
+    /* ... and what each of the two then loses every time, so many steps after the last one. */
+    double shared_3, shared_9, shared_27, shared_81, shared_243;
+    double atomic_3, atomic_9, atomic_27, atomic_81, atomic_243;
 } cv_threads_costs;
 
 /* Which processor a thread has: the system's choice, or number n of as many as there are, from the first again after the last. */

@@ -166,22 +166,79 @@ static void sum_lines(cv_threads *t)
     }
 }
 
-/* Seconds that a thread loses at one line in a second alone: its loads wait as often as others store, its atomic operations as often as
- * others touch the line. Stores wait in a buffer and cost it nothing. `present`: the part of the time in which others have a core. */
-static double lost_at(const cv_threads *t, const struct running *th, const cv_threads_touch *touch, double present)
+/* How often a thread comes to a line in a second alone: what it loads and stores at once is one visit. */
+static double plain_visits(const cv_threads_touch *touch) { return larger(touch->loads, touch->stores - touch->atomics); }
+
+/* ... to all lines that others that run touch, too. */
+static double visits_of(const cv_threads *t, const struct running *th)
 {
-    const cv_threads_costs *c = &t->machine->costs;
-    const struct line_use *line = &t->lines[touch->line];
-    double stored = present * (line->stored - touch->stores * th->per_second);
-    double touched = present * (line->touched - (touch->loads + touch->stores) * th->per_second);
-    return larger(smaller(touch->loads * th->per_second, stored), 0) * c->shared +
-           larger(smaller(touch->atomics * th->per_second, touched), 0) * c->shared_atomic;
+    double sum = 0;
+    for (uint32_t k = 0; k < th->n_touches; k++) {
+        const cv_threads_touch *touch = touch_of(t, th, k);
+        if (t->lines[touch->line].runners > 1)
+            sum += plain_visits(touch) + touch->atomics;
+    }
+    return sum * th->per_second;
 }
 
-/* How many times slower threads are, at most, that want the same line: two have it in turn, each for half of the time; passing it on takes
- * more where they do little else. More of them take no longer, as stores wait in buffers until the line is there, and then all are done.
- * `often`: touches in a second alone. */
-static double in_turn(double crowded, double alone, double often) { return smaller(crowded, larger(2, 1 + (crowded - 1) * alone * often)); }
+/* What one of two threads loses each time it comes to a word of a line of which the other wants another word as often, in the order of the
+ * seconds since the last time: the longer these are, the fewer times it finds the line still there. */
+struct loss {
+    double after, lost;
+};
+
+#define LOSSES 6
+
+static void losses(const cv_threads_costs *c, bool atomic, struct loss *known)
+{
+    const double alone = atomic ? c->sum : c->counter, crowded = atomic ? c->crowded_atomic : c->crowded;
+    const struct loss plain[] = {{3, c->shared_3}, {9, c->shared_9}, {27, c->shared_27}, {81, c->shared_81}, {243, c->shared_243}};
+    const struct loss of_atomics[] = {{3, c->atomic_3}, {9, c->atomic_9}, {27, c->atomic_27}, {81, c->atomic_81}, {243, c->atomic_243}};
+    known[0] = (struct loss){alone, larger(crowded - 1, 0) * alone};
+    for (int i = 1; i < LOSSES; i++) {
+        const struct loss *one = atomic ? &of_atomics[i - 1] : &plain[i - 1];
+        known[i] = (struct loss){larger(one->after * c->step, known[i - 1].after), one->lost};
+    }
+}
+
+static double lost_after(const struct loss *known, double seconds)
+{
+    if (seconds < known[0].after)
+        return known[0].lost * seconds / known[0].after;
+    int i = 1;
+    while (i < LOSSES && known[i].after <= seconds)
+        i++;
+    if (i == LOSSES)
+        return known[LOSSES - 1].lost;
+    const double part = (seconds - known[i - 1].after) / (known[i].after - known[i - 1].after);
+    return known[i - 1].lost + part * (known[i].lost - known[i - 1].lost);
+}
+
+/* Seconds that a thread loses that comes to a line so often in a second alone, this being a part of its visits of all lines. Whoever was
+ * at another line before finds none of them still there. Others take it away no more often than they touch it, and bring it back at the
+ * cost of a handover. */
+static double lost_to(const cv_threads *t, bool atomic, double often, double others, double part)
+{
+    struct loss known[LOSSES];
+    if (often <= 0 || others <= 0)
+        return 0;
+    losses(&t->machine->costs, atomic, known);
+    const double each = part * lost_after(known, 1 / often) + (1 - part) * known[LOSSES - 1].lost;
+    return smaller(often * each, others * larger(t->machine->costs.handover, each));
+}
+
+/* Seconds that a thread loses at one line in a second alone: its loads wait for those that store, its atomic operations for all that
+ * touch the line. Stores wait in a buffer and cost it nothing. `present`: the part of the time in which others have a core; `visits`: of
+ * all lines. */
+static double lost_at(const cv_threads *t, const struct running *th, const cv_threads_touch *touch, double present, double visits)
+{
+    const struct line_use *line = &t->lines[touch->line];
+    const double stored = present * (line->stored - touch->stores * th->per_second);
+    const double touched = present * (line->touched - (touch->loads + touch->stores) * th->per_second);
+    const double part = visits > 0 ? (plain_visits(touch) + touch->atomics) * th->per_second / visits : 1;
+    return lost_to(t, false, touch->loads * th->per_second, stored, part) +
+           lost_to(t, true, touch->atomics * th->per_second, touched, part);
+}
 
 /* The part of a second for which a line is held by the atomic operations of a thread and of others in a second of each alone: one after
  * another, each for half of what it takes with two threads. */
@@ -192,23 +249,18 @@ static double held_by_atomics(const cv_threads *t, const struct running *th, con
     return others > ROUNDED * own ? (own + others) * c->sum * c->crowded_atomic / 2 : 0;
 }
 
-/* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. */
+/* How many times slower a thread is while those that touch its lines, too, have a core for a part of the time. More than two that count
+ * in a line take no longer, as stores wait in buffers until the line is there, and then all are done; atomic operations do. */
 static double slowed_by(const cv_threads *t, const struct running *th, double present)
 {
-    const cv_threads_costs *c = &t->machine->costs;
-    double lost = 0, crowd = 0, held = 0, atomics = 0, touched = 0;
+    const double visits = visits_of(t, th);
+    double lost = 0, held = 0;
     for (uint32_t k = 0; k < th->n_touches; k++) {
         const cv_threads_touch *touch = touch_of(t, th, k);
-        lost += lost_at(t, th, touch, present);
+        lost += lost_at(t, th, touch, present, visits);
         held = larger(held, held_by_atomics(t, th, touch, present));
-        crowd = smaller(larger(crowd, present * (t->lines[touch->line].runners - 1)), 1);
-        atomics += touch->atomics;
-        touched += larger(touch->loads, touch->stores - touch->atomics) + touch->atomics;
     }
-    const double atomic = touched > 0 ? atomics / touched : 0; /* of all that it does to such lines */
-    const double often = touched * th->per_second;
-    const double two = atomic * in_turn(c->crowded_atomic, c->sum, often) + (1 - atomic) * in_turn(c->crowded, c->counter, often);
-    return larger(smaller(1 + lost, larger(two * (1 + crowd) / 2, 1)), held);
+    return larger(1 + lost, held);
 }
 
 /* ... in the mean over who has the other cores meanwhile: `slots` of `others`, each as likely, of which `alike` touch its lines. Times
@@ -244,11 +296,12 @@ static void slow_those_that_touch(cv_threads *t)
 /* Counts what was lost at each line in so many seconds of a thread. */
 void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds)
 {
-    double present = (t->busy - 1.0) / (t->n_runs - 1.0), whole = 0;
+    const double present = (t->busy - 1.0) / (t->n_runs - 1.0), visits = visits_of(t, th);
+    double whole = 0;
     for (uint32_t k = 0; k < th->n_touches; k++)
-        whole += lost_at(t, th, touch_of(t, th, k), present);
+        whole += lost_at(t, th, touch_of(t, th, k), present, visits);
     for (uint32_t k = 0; k < th->n_touches && whole > 0; k++)
-        t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present) / whole;
+        t->lines[touch_of(t, th, k)->line].lost += seconds * lost_at(t, th, touch_of(t, th, k), present, visits) / whole;
 }
 
 /* Whether some that run have no core, bandwidth or line for themselves. */

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -46,6 +47,26 @@ static _Alignas(128) double guarded;
 #define LINE_WORDS 8
 
 static _Alignas(4096) volatile long lines[LINES * LINE_WORDS];
+
+/* Two that want a line at the same time: from when to when, how often it did what, and whether others had its CPU meanwhile. */
+struct contender {
+    _Alignas(128) double begin;
+    double end;
+    size_t times;
+    long switches;
+};
+
+#define CONTENDED_SECONDS 0.001
+#define LOOKS_ALONE 5
+#define NOTHING 1e-13 /* seconds that are none */
+
+static struct contender contenders[2];
+static struct {
+    _Alignas(128) volatile unsigned long x;
+} worked[2];
+static void (*contended)(size_t player);
+static struct timespec meet;
+static _Alignas(128) atomic_int over;
 static double phases[2]; /* seconds that the players take for all lines */
 
 /* Runs `function` on a CPU; 0 when it does. */
@@ -346,30 +367,47 @@ static void cv_pass(size_t player)
         guarded = own;
 }
 
-static void cv_count(size_t player)
+/* Work with integers, of which a core does little ahead while it waits for a line, as of most code. */
+static inline __attribute__((always_inline)) unsigned long cv_steps(unsigned long x, int steps)
 {
-    for (size_t i = 0; i < rounds; i++)
+    for (int i = 0; i < steps; i++) {
+        x = x * 6364136223846793005ul + 1442695040888963407ul;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return x;
+}
+
+/* Counts in a word of one line, or adds atomically to one word, with so many steps of work between. */
+static inline __attribute__((always_inline)) void cv_count_after(size_t player, int steps)
+{
+    unsigned long x = player;
+    for (size_t i = 0; i < rounds; i++) {
+        x = cv_steps(x, steps);
         counters[player]++;
+    }
+    worked[player].x = x;
 }
 
-static void cv_count_now_and_then(size_t player)
+static inline __attribute__((always_inline)) void cv_add_after(size_t player, int steps)
 {
-    for (size_t i = 0; i < rounds; i++)
-        counters[player] += cv_some_work((double)i) < 0;
-}
-
-static void cv_add(size_t player)
-{
-    (void)player;
-    for (size_t i = 0; i < rounds; i++)
+    unsigned long x = player;
+    for (size_t i = 0; i < rounds; i++) {
+        x = cv_steps(x, steps);
         atomic_fetch_add(&sum, 1);
+    }
+    worked[player].x = x;
 }
 
-static void cv_add_now_and_then(size_t player)
+static void cv_count(size_t player) { cv_count_after(player, 0); }
+
+static void cv_add(size_t player) { cv_add_after(player, 0); }
+
+static void cv_step_often(size_t player)
 {
-    (void)player;
+    unsigned long x = player;
     for (size_t i = 0; i < rounds; i++)
-        atomic_fetch_add(&sum, cv_some_work((double)i) < 0);
+        x = cv_steps(x, 1);
+    worked[player].x = x;
 }
 
 static size_t cv_alone(size_t times, void (*what)(size_t player))
@@ -397,30 +435,84 @@ size_t cv_thread_pass(size_t times)
     return passed > 0 ? played : 0; /* the work alone was disturbed */
 }
 
-/* What two lose to one that does the same alone. */
-static size_t cv_lost(size_t times, void (*what)(size_t player))
+/* Does it again and again until its time is up or the other has ended: what one does after that is not beside the other. */
+static void cv_contend(size_t player)
 {
-    const double before = seconds;
-    cv_alone(times, what);
-    const double alone = seconds - before;
-    seconds = before;
-    const size_t played = cv_play(times, what, times);
-    const double lost = seconds - before - alone, least = 1e-12 * (double)times;
-    seconds = before + (lost > least ? lost : least);
-    return played;
+    struct contender *own = &contenders[player];
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &meet, NULL);
+    const long before = cv_switches();
+    own->times = 0;
+    own->begin = own->end = cv_now();
+    while (!atomic_load_explicit(&over, memory_order_relaxed) && own->end - own->begin < CONTENDED_SECONDS) {
+        contended(player);
+        own->times += rounds;
+        own->end = cv_now();
+    }
+    atomic_store(&over, 1);
+    own->switches = cv_switches() - before;
 }
 
-size_t cv_thread_shared(size_t times) { return cv_lost(times, cv_count_now_and_then); }
+/* Seconds of each time of two that do it at once, both on their CPUs all the while; 0 where they were not. */
+static double cv_both(size_t times, void (*what)(size_t player))
+{
+    const double before = seconds, later = 1e9 * CONTENDED_SECONDS;
+    const struct contender *one = &contenders[0], *other = &contenders[1];
+    contended = what;
+    atomic_store(&over, 0);
+    clock_gettime(CLOCK_MONOTONIC, &meet);
+    meet.tv_nsec += 2 * (long)later; /* who has slept gets a CPU at once */
+    meet.tv_sec += meet.tv_nsec / 1000000000;
+    meet.tv_nsec %= 1000000000;
+    if (!cv_play(times, cv_contend, times))
+        return 0;
+    seconds = before;
+    const double late = one->begin > other->begin ? one->begin - other->begin : other->begin - one->begin;
+    if (one->switches || other->switches || late > CONTENDED_SECONDS / 10 || !one->times || !other->times)
+        return 0;
+    return 2 / ((double)one->times / (one->end - one->begin) + (double)other->times / (other->end - other->begin));
+}
 
-size_t cv_thread_shared_atomic(size_t times) { return cv_lost(times, cv_add_now_and_then); }
+static size_t cv_together(size_t times, void (*what)(size_t player))
+{
+    const double each = cv_both(times, what);
+    seconds += each;
+    return 1;
+}
+
+/* What each of two loses, each time, to one that does the same alone. */
+static size_t cv_lost(size_t times, void (*what)(size_t player))
+{
+    const double before = seconds, both = cv_both(times, what);
+    double alone = HUGE_VAL;
+    for (int i = 0; i < LOOKS_ALONE && both; i++) {
+        const double begin = seconds;
+        cv_alone(times, what);
+        alone = fmin(alone, (seconds - begin) / (double)times);
+    }
+    seconds = before + (both ? fmax(both - alone, NOTHING) : 0);
+    return 1;
+}
 
 size_t cv_thread_counter(size_t times) { return cv_alone(times, cv_count); }
 
-size_t cv_thread_counters(size_t times) { return cv_play(times, cv_count, times); }
+size_t cv_thread_counters(size_t times) { return cv_together(times, cv_count); }
 
 size_t cv_thread_sum(size_t times) { return cv_alone(times, cv_add); }
 
-size_t cv_thread_sums(size_t times) { return cv_play(times, cv_add, times); }
+size_t cv_thread_sums(size_t times) { return cv_together(times, cv_add); }
+
+size_t cv_thread_step(size_t times) { return cv_alone(times, cv_step_often); }
+
+#define AFTER(steps)                                                                                 \
+    static void cv_count_after_##steps(size_t player) { cv_count_after(player, steps); }             \
+    static void cv_add_after_##steps(size_t player) { cv_add_after(player, steps); }                 \
+    size_t cv_thread_shared_##steps(size_t times) { return cv_lost(times, cv_count_after_##steps); } \
+    size_t cv_thread_atomic_##steps(size_t times) { return cv_lost(times, cv_add_after_##steps); }
+AFTER(3)
+AFTER(9)
+AFTER(27)
+AFTER(81)
+AFTER(243)
 
 /* One stores to all lines, then the other loads them. */
 static void cv_hand_over(size_t player)

@@ -21,17 +21,25 @@ size_t cv_thread_handover(size_t times);  /* a word of memory from one that writ
 size_t cv_thread_barrier(size_t times);   /* two threads that look until both are there */
 /* ... one a CPU; 0 where that is two. */
 size_t cv_thread_barrier_all(size_t times);
-size_t cv_thread_lock(size_t times);   /* lock and unlock, which nobody else wants */
-size_t cv_thread_pass(size_t times);   /* of a lock that another one waits for, until that has it and what it guards */
-size_t cv_thread_asleep(size_t times); /* processor time of a thread that sleeps at a barrier of four threads a CPU, until it goes on */
-size_t cv_thread_given(size_t times);  /* a line of many that one loads in a row after the other has stored to them */
-size_t cv_thread_taken(size_t times);  /* ... and that is stored to after the other has loaded it */
-/* What a load, and an atomic operation, now and then, lose where another thread stores to the line meanwhile. */
-size_t cv_thread_shared(size_t times);
-size_t cv_thread_shared_atomic(size_t times);
+size_t cv_thread_lock(size_t times);     /* lock and unlock, which nobody else wants */
+size_t cv_thread_pass(size_t times);     /* of a lock that another one waits for, until that has it and what it guards */
+size_t cv_thread_asleep(size_t times);   /* processor time of a thread that sleeps at a barrier of four threads a CPU, until it goes on */
+size_t cv_thread_given(size_t times);    /* a line of many that one loads in a row after the other has stored to them */
+size_t cv_thread_taken(size_t times);    /* ... and that is stored to after the other has loaded it */
 size_t cv_thread_counter(size_t times);  /* counting in memory, alone ... */
-size_t cv_thread_counters(size_t times); /* ... and of two threads in one line */
+size_t cv_thread_counters(size_t times); /* ... and of two threads in two words of one line */
 size_t cv_thread_sum(size_t times);      /* the same with atomic operations on one word */
 size_t cv_thread_sums(size_t times);
+size_t cv_thread_step(size_t times); /* a step of other work; and what two lose each time that count so many of them after the last time */
+size_t cv_thread_shared_3(size_t times);
+size_t cv_thread_shared_9(size_t times);
+size_t cv_thread_shared_27(size_t times);
+size_t cv_thread_shared_81(size_t times);
+size_t cv_thread_shared_243(size_t times);
+size_t cv_thread_atomic_3(size_t times);
+size_t cv_thread_atomic_9(size_t times);
+size_t cv_thread_atomic_27(size_t times);
+size_t cv_thread_atomic_81(size_t times);
+size_t cv_thread_atomic_243(size_t times);
 
 #endif

@@ -19,10 +19,12 @@ static void run_case(const char *name, int number, uint32_t n)
     const uint32_t some = number % 2 ? 2 : 0; /* limits of complexes that are known */
     cv_threads_work work = {CLASSES, seconds, memory, bytes, some ? near : NULL, near_bytes, some ? near : NULL, 4, 2, touches};
     cv_threads_machine machine = {
-        3, number % 3, 1, 1.5, 2, capacity, number % 4, number % 3, some, some, capacity, capacity, {1e-5, 1e-5,  1e-6, 5e-6, 1e-6, 1e-4,
-                                                                                                     1e-6, 1e-7,  1e-6, 1e-7, 1e-8, 1e-7,
-                                                                                                     2e-7, 3e-6,  1e-8, 1e-7, 1e-7, 1e-8,
-                                                                                                     1e-8, 3e-10, 5e-9, 4,    3}};
+        3, number % 3, 1, 1.5, 2, capacity, number % 4, number % 3, some, some, capacity, capacity, {1e-5, 1e-5, 1e-6, 5e-6, 1e-6, 1e-4,
+                                                                                                     1e-6, 1e-7, 1e-6, 1e-7, 1e-8, 1e-7,
+                                                                                                     2e-7, 3e-6, 1e-8, 1e-7, 1e-7, 3e-10,
+                                                                                                     5e-9, 4,    3,    2e-9, 2e-9, 5e-9,
+                                                                                                     1e-8, 2e-8, 3e-8, 1e-8, 2e-8, 3e-8,
+                                                                                                     4e-8, 5e-8}};
     cv_threads *threads = NULL;
     cv_threads_totals totals = {0};
     cv_threads_lock locks[4];

@@ -479,30 +479,57 @@ def touching(*rows):
     return np.array([(0, *row) for row in rows], TOUCH)
 
 
-def test_loads_of_a_line_wait_as_often_as_others_store_to_it():
-    rows, both = independent(10, 10), touching((1, 0, 1, 0, 1), (2, 0, 1, 0, 1))
-    found = run(rows, touches=both, shared=0.5, crowded=4)
-    assert found.totals["elapsed"] == pytest.approx(15)
-    assert found.totals["contended"] == pytest.approx(10)
-    assert found.lines == pytest.approx([10])
-    # Each has the line for a while at least, for half of the time where they do much else.
-    assert elapsed(rows, touches=both, shared=9, counter=1, crowded=4) == pytest.approx(40)
-    assert elapsed(rows, touches=both, shared=9, counter=0.5, crowded=4) == pytest.approx(25)
-    assert elapsed(rows, touches=both, shared=9, counter=0.1, crowded=4) == pytest.approx(20)
-    assert elapsed(rows, touches=both, shared=9, counter=0.1, crowded=1.5) == pytest.approx(15)
-    assert elapsed(rows, touches=both, shared=0.5, crowded=4, cores=1) == pytest.approx(20)
-    rarely = touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
-    assert elapsed(rows, touches=rarely, shared=0.5, crowded=4) == pytest.approx(10 + 10 * (1 - 1 / 1.05))
+LOST = {
+    **{"counter": 1, "crowded": 4, "step": 1, "handover": 1e9},
+    **{"shared_3": 3, "shared_9": 9, "shared_27": 9, "shared_81": 9, "shared_243": 9},
+}
+"""Each of two loses 3 where it counts each second or each third one, 1 more a second until the ninth, and then 9."""
+
+
+def counting(often, other=None, line=0):
+    """Two threads load and store so often an instruction."""
+    return touching((1, line, often, 0, often), (2, line, other or often, 0, other or often))
+
+
+def test_two_that_count_in_a_line_lose_by_their_pace():
+    rows = independent(10, 10)
+    found = run(rows, touches=counting(1), **LOST)
+    assert found.totals["elapsed"] == pytest.approx(40)
+    assert found.totals["contended"] == pytest.approx(60)
+    assert found.lines == pytest.approx([60])
+    # Below the pace that was probed as many times longer, above it the same each time.
+    for often, each in ((2, 1.5), (1 / 3, 3), (1 / 6, 6), (1 / 9, 9), (1 / 40, 9), (1 / 200, 9)):
+        assert elapsed(rows, touches=counting(often), **LOST) == pytest.approx(10 + 10 * often * each)
+    assert elapsed(rows, touches=counting(1), cores=1, **LOST) == pytest.approx(20)
+
+
+def test_a_line_is_lost_no_more_often_than_others_store():
+    rows, rarely = independent(10, 10), touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
+    takes = 10 * (1 - 1 / 1.5)  # what the reader lacks when the other has ended
+    assert elapsed(rows, touches=rarely, **{**LOST, "handover": 5}) == pytest.approx(10 + takes)
+    # One that comes often pays handovers, the other each visit: it ends at 19, when half a second of the first is left.
+    assert elapsed(rows, touches=counting(1, 0.1), **{**LOST, "handover": 10}) == pytest.approx(19.5)
+
+
+def test_who_goes_from_line_to_line_finds_none_of_them():
+    rows = independent(10, 10)
+    both = np.sort(np.concatenate([counting(0.5), counting(0.5, line=1)]), order=("work_class", "thread", "line"))
+    # Every other visit is to the line of the last one: it loses 3 after two seconds, one from the other line 9.
+    each = (LOST["shared_3"] + LOST["shared_243"]) / 2
+    found = run(rows, touches=both, **LOST)
+    assert found.totals["elapsed"] == pytest.approx(10 + 10 * each)
+    assert found.lines == pytest.approx([10 * each] * 2)
 
 
 def test_threads_in_turn_lose_only_to_what_runs_beside_them():
     rows = independent(6, 6, 6, 6)
     pairs = touching((1, 0, 1, 0, 1), (2, 0, 1, 0, 1), (3, 1, 1, 0, 1), (4, 1, 1, 0, 1))
+    costs = {"cores": 2, "shared_243": 2, "handover": 1e9}
     assert elapsed(rows, cores=2) == pytest.approx(12)
     # One of the three that may have the other core slows a thread down, to a third: its mean speed is 2/3 + 1/9.
-    assert elapsed(rows, cores=2, touches=pairs, shared=2, counter=1, crowded=9) == pytest.approx(12 / (2 / 3 + 1 / 9))
+    assert elapsed(rows, touches=pairs, **costs) == pytest.approx(12 / (2 / 3 + 1 / 9))
     one_line = touching(*((number, 0, 1, 0, 1) for number in (1, 2, 3, 4)))
-    assert elapsed(rows, cores=2, touches=one_line, shared=2, counter=1, crowded=9) == pytest.approx(12 * 3)
+    assert elapsed(rows, touches=one_line, **costs) == pytest.approx(12 * 3)
 
 
 def probed(cpus, **costs):
@@ -574,28 +601,35 @@ def test_lines_in_a_row_follow_a_probed_handover():
 def test_who_only_stores_or_has_a_line_alone_loses_nothing():
     rows = independent(10, 10)
     for touches in (touching((1, 0, 0, 0, 1), (2, 0, 0, 0, 1)), touching((1, 0, 1, 0, 1), (2, 1, 1, 0, 1))):
-        assert elapsed(rows, touches=touches, shared=0.5, crowded=4) == pytest.approx(10)
+        assert elapsed(rows, touches=touches, **LOST) == pytest.approx(10)
 
 
 def test_atomic_operations_wait_for_all_that_touch_their_line():
     rows, reader = independent(10, 10), touching((1, 0, 0, 0.5, 0.5), (2, 0, 0.5, 0, 0))
-    found = run(rows, touches=reader, shared_atomic=1, crowded=1, sum=1, crowded_atomic=4)
+    found = run(rows, touches=reader, atomic_243=1, handover=1e9)
     assert found.busy == pytest.approx([0, 10, 10])
     assert found.totals["elapsed"] == pytest.approx(10 + 10 * (1 - 1 / 1.5))  # the reader ends first
 
 
-def test_a_crowd_of_atomic_operations_has_a_limit_of_its_own():
+def test_atomic_operations_have_losses_of_their_own():
     both = touching((1, 0, 0, 1, 1), (2, 0, 0, 1, 1))
-    assert elapsed(independent(10, 10), touches=both, shared_atomic=9, crowded=4, sum=1, crowded_atomic=3) == pytest.approx(30)
+    assert elapsed(independent(10, 10), touches=both, **LOST, sum=1, crowded_atomic=3) == pytest.approx(30)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_a_line_takes_one_atomic_operation_after_another(threads):
     rows = independent(*[10] * threads)
-    adding, counting = (touching(*((one + 1, 0, *kinds) for one in range(threads))) for kinds in ((0, 1, 1), (1, 0, 1)))
-    costs = {"cores": threads, "shared": 9, "shared_atomic": 9, "counter": 1, "crowded": 4, "sum": 1, "crowded_atomic": 3}
+    adding, both = (touching(*((one + 1, 0, *kinds) for one in range(threads))) for kinds in ((0, 1, 1), (1, 0, 1)))
+    costs = {**LOST, "cores": threads, "sum": 1, "crowded_atomic": 3, "atomic_3": 2}
     assert elapsed(rows, touches=adding, **costs) == pytest.approx(threads * 10 * 1.5)
-    assert elapsed(rows, touches=counting, **costs) == pytest.approx(40)  # stores wait in buffers, and are done together
+    assert elapsed(rows, touches=both, **costs) == pytest.approx(40)  # stores wait in buffers, and are done together
+
+
+def test_older_profiles_say_what_is_lost_after_thirty_steps():
+    costs = thread_costs(probed(2, counter=1e-9, counters=3e-9, shared=12e-9))[0]
+    assert [costs[f"shared_{steps}"] for steps in (3, 9, 27, 81, 243)] == pytest.approx([3e-9, 5e-9, 11e-9, 12e-9, 12e-9])
+    costs = thread_costs(probed(2, counter=1e-9, counters=3e-9, shared=12e-9, shared_3=4e-9))[0]
+    assert costs["shared_3"] == 4e-9
 
 
 @pytest.mark.parametrize(
