@@ -37,6 +37,7 @@ from convolver.tracing.session import (
     EXECED,
     EXITED,
     GRACE_SECONDS,
+    SIGNALED,
     Outcome,
     last_words,
     outcome_of,
@@ -53,6 +54,8 @@ LOOK_SECONDS = 0.01
 """How often is looked for new processes, which wait to be found."""
 MOST_ENDED = 8
 """Ended processes whose traces may wait to be finished before new ones are read, or short-lived ones would fill the memory."""
+CTRL_C_SECONDS = 0.5
+"""Ctrl-C reaches a program and Convolver at once; its own thread that takes signals may know of it this much later."""
 _STREAM = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -167,6 +170,8 @@ class _Reader(threading.Thread):
         status = status if totals["end_reason"] in (EXITED, EXECED) or not totals["ended"] else 128 + code
         native = self._family.native
         log = self._stream.with_name(f"{self._stream.name}.log") if native else self._family.log
+        if totals["ended"] and totals["end_reason"] == SIGNALED and code == signal.SIGINT:
+            self._family.asked_to_stop.wait(CTRL_C_SECONDS)
         outcome = outcome_of(self._decoder, status, self._family.stopped_by, log)
         outcome = with_engines_words(outcome, log) if native else outcome
         if outcome.complete and totals["end_reason"] == EXECED:
@@ -188,6 +193,7 @@ class _Family:
         self._readers: list[_Reader] = []
         self._words = self._ended = 0
         self.stopped_by: int | None = None
+        self.asked_to_stop = threading.Event()
         self._stopped_at = 0.0
         self._seen: set[str] = set()
         self._read: list[tuple[int, str]] = []
@@ -268,6 +274,7 @@ class _Family:
     def stop(self, number: int) -> None:
         """End all processes; to be called by the handler of a signal with its number."""
         self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
+        self.asked_to_stop.set()
 
     def _pass_on(self, root: subprocess.Popen[bytes]) -> None:
         """End all processes after Convolver was asked to stop: Ctrl-C reaches them anyway, after a grace time they are killed."""
