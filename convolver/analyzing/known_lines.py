@@ -60,7 +60,7 @@ class LineReader:
 
 def unread_lines(trace: object) -> LineReader | None:
     """Return a reader for a trace of several threads whose lines the store does not have; else None."""
-    if not isinstance(trace, Trace) or trace.thread_log is None or _stored(trace) is not None:
+    if not isinstance(trace, Trace) or trace.thread_log is None or _content(trace) is not None:
         return None
     return LineReader(trace)
 
@@ -75,8 +75,12 @@ def known_lines(trace: Trace) -> KnownLines:
     return lines.keep()
 
 
+def _content(trace: Trace) -> bytes | None:
+    return find_bytes(trace.id, _WHAT) if trace.id else None
+
+
 def _stored(trace: Trace) -> KnownLines | None:
-    content = find_bytes(trace.id, _WHAT) if trace.id else None
+    content = _content(trace)
     return None if content is None else _restored(msgspec.msgpack.decode(content, type=_Kept))
 
 

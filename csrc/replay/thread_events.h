@@ -91,6 +91,14 @@ struct line_use {
     double lost; /* thread seconds so far */
 };
 
+/* What one of two threads loses each time it comes to a word of a line of which the other wants another word as often, in the order of the
+ * seconds since the last time: the longer these are, the fewer times it finds the line still there. */
+struct loss {
+    double after, lost;
+};
+
+#define CV_THREAD_LOSSES 6
+
 enum thread_state { READY, RUNNING, WAITING, ASLEEP, ENDED };
 
 struct running {
@@ -151,6 +159,7 @@ struct cv_threads {
     struct complex *complexes;
     struct line_use *lines;
     uint32_t n_lines;
+    struct loss losses[2][CV_THREAD_LOSSES]; /* of the machine: at loads, at atomic operations */
     cv_threads_interval *intervals;
     size_t n_intervals, intervals_room;
     double least; /* seconds of an interval; negative: none is kept */

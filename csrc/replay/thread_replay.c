@@ -270,6 +270,7 @@ cv_status cv_threads_run(cv_threads *t, const cv_threads_work *work, const cv_th
     *out = (cv_threads_totals){.threads = t->n_threads};
     t->work = work;
     t->machine = machine;
+    cv_threads_know_losses(t);
     t->totals = out;
     reset(t);
     for (;;) {

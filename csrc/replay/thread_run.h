@@ -47,6 +47,7 @@ bool cv_thread_wait_for_tasks(cv_threads *t, struct running *th);
 
 /* thread_speeds.c */
 /* Sets all speeds; returns the time until something happens, infinity where nothing will. */
+void cv_threads_know_losses(cv_threads *t); /* from the machine's costs */
 double cv_threads_set_speeds(cv_threads *t);
 void cv_threads_add_lost(cv_threads *t, const struct running *th, double seconds);
 

@@ -181,24 +181,22 @@ static double visits_of(const cv_threads *t, const struct running *th)
     return sum * th->per_second;
 }
 
-/* What one of two threads loses each time it comes to a word of a line of which the other wants another word as often, in the order of the
- * seconds since the last time: the longer these are, the fewer times it finds the line still there. */
-struct loss {
-    double after, lost;
-};
-
-#define LOSSES 6
-
-static void losses(const cv_threads_costs *c, bool atomic, struct loss *known)
+static void know_losses(const cv_threads_costs *c, bool atomic, struct loss *known)
 {
     const double alone = atomic ? c->sum : c->counter, crowded = atomic ? c->crowded_atomic : c->crowded;
     const struct loss plain[] = {{3, c->shared_3}, {9, c->shared_9}, {27, c->shared_27}, {81, c->shared_81}, {243, c->shared_243}};
     const struct loss of_atomics[] = {{3, c->atomic_3}, {9, c->atomic_9}, {27, c->atomic_27}, {81, c->atomic_81}, {243, c->atomic_243}};
     known[0] = (struct loss){alone, larger(crowded - 1, 0) * alone};
-    for (int i = 1; i < LOSSES; i++) {
+    for (int i = 1; i < CV_THREAD_LOSSES; i++) {
         const struct loss *one = atomic ? &of_atomics[i - 1] : &plain[i - 1];
         known[i] = (struct loss){larger(one->after * c->step, known[i - 1].after), one->lost};
     }
+}
+
+void cv_threads_know_losses(cv_threads *t)
+{
+    for (int atomic = 0; atomic < 2; atomic++)
+        know_losses(&t->machine->costs, atomic, t->losses[atomic]);
 }
 
 static double lost_after(const struct loss *known, double seconds)
@@ -206,10 +204,10 @@ static double lost_after(const struct loss *known, double seconds)
     if (seconds < known[0].after)
         return known[0].lost * seconds / known[0].after;
     int i = 1;
-    while (i < LOSSES && known[i].after <= seconds)
+    while (i < CV_THREAD_LOSSES && known[i].after <= seconds)
         i++;
-    if (i == LOSSES)
-        return known[LOSSES - 1].lost;
+    if (i == CV_THREAD_LOSSES)
+        return known[CV_THREAD_LOSSES - 1].lost;
     const double part = (seconds - known[i - 1].after) / (known[i].after - known[i - 1].after);
     return known[i - 1].lost + part * (known[i].lost - known[i - 1].lost);
 }
@@ -219,11 +217,10 @@ static double lost_after(const struct loss *known, double seconds)
  * cost of a handover. */
 static double lost_to(const cv_threads *t, bool atomic, double often, double others, double part)
 {
-    struct loss known[LOSSES];
+    const struct loss *known = t->losses[atomic];
     if (often <= 0 || others <= 0)
         return 0;
-    losses(&t->machine->costs, atomic, known);
-    const double each = part * lost_after(known, 1 / often) + (1 - part) * known[LOSSES - 1].lost;
+    const double each = part * lost_after(known, 1 / often) + (1 - part) * known[CV_THREAD_LOSSES - 1].lost;
     return smaller(often * each, others * larger(t->machine->costs.handover, each));
 }
 
