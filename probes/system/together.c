@@ -69,6 +69,14 @@ static struct timespec meet;
 static _Alignas(128) atomic_int over;
 static double phases[2]; /* seconds that the players take for all lines */
 
+/* In a loop that waits for a store: leaves the core to whoever shares it. */
+static inline void cv_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Runs `function` on a CPU; 0 when it does. */
 static int cv_on(int cpu, pthread_t *thread, void *(*function)(void *))
 {
@@ -303,7 +311,7 @@ static void cv_meet_asleep(void)
             continue;
         }
         for (int look = 0; look < LOOKS && atomic_load_explicit(&runs, memory_order_acquire) == (int)i; look++)
-            __builtin_ia32_pause();
+            cv_relax();
         while (atomic_load_explicit(&runs, memory_order_acquire) == (int)i)
             syscall(SYS_futex, &runs, FUTEX_WAIT_PRIVATE, (int)i, NULL, NULL, 0);
     }
@@ -358,7 +366,7 @@ static void cv_pass(size_t player)
     for (size_t i = 0; i < rounds; i++) {
         while (atomic_exchange_explicit(&taken, 1, memory_order_acquire))
             while (atomic_load_explicit(&taken, memory_order_relaxed))
-                __builtin_ia32_pause();
+                cv_relax();
         guarded = cv_more_work(guarded, INSIDE);
         atomic_store_explicit(&taken, 0, memory_order_release);
         own = cv_more_work(own, OUTSIDE);
