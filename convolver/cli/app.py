@@ -7,6 +7,7 @@ import gc
 import importlib
 import io
 import os
+import select
 import signal
 import sys
 import traceback
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 
@@ -221,6 +222,31 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     raise _Stopped(number)
 
 
+def _nobody_reads() -> bool:
+    """Tell whether stdout or stderr is a pipe whose reader is gone."""
+    looks = select.poll()
+    for number in (1, 2):
+        looks.register(number, select.POLLOUT)
+    return any(found & select.POLLERR for _, found in looks.poll(0))
+
+
+def _end_by(number: int) -> None:
+    """End this process by a signal, as it does where nobody handles it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    """Say what went wrong and end with its exit code; quietly by SIGPIPE, as other tools, where nobody reads what is printed."""
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        _end_by(signal.SIGPIPE)
+    sentence, code = explain(error)
+    if isinstance(error, OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written either
+    _say(sentence)
+    sys.exit(code)
+
+
 def main() -> None:
     """Run the command line and exit; no traceback reaches the user unless ``CONVOLVER_TRACEBACK`` is set."""
     if "LC_CTYPE" not in inherited_environment():
@@ -239,19 +265,21 @@ def main() -> None:
     warnings.simplefilter("always", ConvolverWarning)
     _answer_shells()
     try:
-        app()
-    except (SystemExit, KeyboardInterrupt):
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # which the parser takes for status 1, without a word
+            _fail(end.__context__)
+        raise
+    except KeyboardInterrupt:
         raise
     except _Stopped as stopped:
         with suppress(OSError):  # the terminal may be gone
             _say(f"ended by {signal_name(stopped.number)}; whatever was named as written is complete.")
-        signal.signal(stopped.number, signal.SIG_DFL)
-        os.kill(os.getpid(), stopped.number)
+        _end_by(stopped.number)
     except BaseException as error:  # polars panics with one that is no Exception
         if os.environ.get(TRACEBACK):
             raise
-        sentence, code = explain(error)
-        if isinstance(error, OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds cannot be written either
-        _say(sentence)
-        sys.exit(code)
+        _fail(error)

@@ -35,6 +35,9 @@ def out() -> Console:
             super().print(*objects, **how)
             self.width = usual
 
+        def on_broken_pipe(self) -> None:
+            raise  # rich alone would end with status 1; who runs the command line ends it by SIGPIPE
+
     return Whole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 

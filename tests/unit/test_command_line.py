@@ -1,6 +1,8 @@
 """The command line as a whole: its help, and what it says when something goes wrong before, in and after a verb."""
 
+import errno
 import os
+import signal
 import subprocess
 import sys
 from tempfile import TemporaryDirectory
@@ -94,6 +96,23 @@ def test_a_full_disk_is_one_sentence_and_no_traceback():
         )
     assert done.returncode == 1
     assert done.stderr == "convolver: the system refused: No space left on device; CONVOLVER_TRACEBACK=1 shows where.\n"
+
+
+def test_a_reader_that_leaves_ends_it_by_sigpipe_without_a_word():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "convolver", "machine", "list"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+
+
+def test_a_pipe_that_breaks_inside_is_no_reader_that_leaves(monkeypatch, convolver):
+    def breaks():
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    monkeypatch.setattr("convolver.reporting.machine_tables.machine_rows", breaks)
+    assert "the system refused: Broken pipe" in convolver("machine", "list", code=1).stderr
 
 
 ALIKE = {
