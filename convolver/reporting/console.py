@@ -38,7 +38,7 @@ def out() -> Console:
         def on_broken_pipe(self) -> None:
             raise  # rich alone would end with status 1; who runs the command line ends it by SIGPIPE
 
-    return Whole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+    return Whole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160, height=25)
 
 
 class _Bar:

@@ -30,6 +30,11 @@ def test_numbers_are_whole_at_any_width(shown, width, widest):
     assert all(number in shown(width, widest)[2] for number in NUMBERS)
 
 
+def test_a_terminal_without_escapes_shows_whole_numbers_too(shown, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    assert all(number in shown(80)[2] for number in NUMBERS)
+
+
 def test_words_are_cut_no_more_than_needed(shown):
     assert shown(150)[2].startswith(f"{NAME}  {SHORT}  ")
     narrower = shown(110)
