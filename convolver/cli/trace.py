@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from msgspec.structs import replace as changed
 from convolver.cli import completing
 from convolver.cli.common import Children, Force, Jobs, new_file, say, say_what_is_kept, wrote
 from convolver.cli.trace_plan import Engine, RecordedPart, on_engine, switched
-from convolver.errors import ConvolverError, UsageError
+from convolver.errors import UsageError
 from convolver.foreign_text import json_text
 from convolver.reporting.console import terminal_progress
 from convolver.reporting.grid import percent
@@ -43,8 +42,6 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
     plan = header["sampling"]
     if plan["start_at"] and not totals["instructions"]:
         say(f"Note: nothing was traced, because the program never came to {plan['start_at']}.")
-    if plan["stop_at"] and not _came_to(signature, plan["stop_at"]):
-        say(f"Note: the program never came to {plan['stop_at']}, so all is traced to its end.")
     if ended["reason"] != "exited":
         say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {ended['reason']}.")
     for place in ended["went_native"]:
@@ -57,19 +54,6 @@ def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
         f"{totals['blocks']} blocks; {format_share(share, 2)} of the references were recorded."
     )
-
-
-def _came_to(signature: Signature, place: str) -> bool:
-    """False for a function of which no block was executed, traced or not; marks and addresses are not known."""
-    from convolver.tracing.preflight import find_program
-    from convolver.tracing.selection import shown_name
-
-    if place == "marker" or place.startswith("0x"):
-        return True
-    names = {place}
-    with suppress(OSError, ConvolverError):  # a program that is a script, or is gone
-        names.add(shown_name(find_program(signature.header["command"][0]), place))
-    return not names.isdisjoint(signature.table["function"])
 
 
 def _say_objects(objects: DataObjects) -> None:

@@ -40,6 +40,7 @@ from convolver.tracing.session import (
     SIGNALED,
     Outcome,
     last_words,
+    never_stopped,
     outcome_of,
     raise_signal,
     stop_signals,
@@ -174,6 +175,7 @@ class _Reader(threading.Thread):
             self._family.asked_to_stop.wait(CTRL_C_SECONDS)
         outcome = outcome_of(self._decoder, status, self._family.stopped_by, log)
         outcome = with_engines_words(outcome, log) if native else outcome
+        outcome = never_stopped(outcome, self._decoder, self._family.plan)
         if outcome.complete and totals["end_reason"] == EXECED:
             return replace(outcome, reason="the program replaced itself by another one (exec), which has a trace of its own")
         return outcome

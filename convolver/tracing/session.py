@@ -211,7 +211,7 @@ class Session:
             outcome = _but(outcome, "only what ran while the engine was attached was traced")
         if self._plan.bursts_only and outcome.complete:
             outcome = _but(outcome, "only bursts were traced, and counts are theirs unless --from has all")
-        return with_engines_words(outcome, self._log)
+        return with_engines_words(never_stopped(outcome, self._decoder, self._plan), self._log)
 
 
 def with_engines_words(outcome: Outcome, log: Path) -> Outcome:
@@ -235,6 +235,13 @@ def outcome_of(decoder: Decoder, status: int, stopped_by: int | None, log: Path)
     if totals["end_reason"] == EXECED:
         return Outcome(status, True, "the program replaced itself by another one (exec), which ran untraced")
     return Outcome(status, True, "exited")
+
+
+def never_stopped(outcome: Outcome, decoder: Decoder, plan: SamplingPlan) -> Outcome:
+    """Return how a run ended, with the place where tracing should have stopped, if the program never came to it."""
+    if not (outcome.complete and decoder.totals["unstopped"]):
+        return outcome
+    return _but(outcome, f"the program never came to {plan.stop_at}, so all is traced to its end")
 
 
 def _but(outcome: Outcome, reason: str) -> Outcome:

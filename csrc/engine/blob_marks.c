@@ -47,6 +47,7 @@ void cv_come_by(struct cv_slot *slot, int marks)
         cv_add_counters(BASE, begins ? -1 : 1);
         SHARED->mode = begins ? SHARED->setup.mode : CV_COUNTING;
         SHARED->inside = (uint64_t)begins;
+        SHARED->stopped |= (uint64_t)ends;
     }
     cv_unlock();
     if (!(begins || ends) || slot->guest)

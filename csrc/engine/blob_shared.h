@@ -343,6 +343,7 @@ struct cv_shared {
     uint64_t exited;                      /* its exit status, plus 1; 0: it has not ended by itself */
     uint64_t usage[18];                   /* struct rusage, then or before an exec */
     uint64_t inside;                      /* what runs counts: CV_OFF_BASE has what to add */
+    uint64_t stopped;                     /* ... and did not, once it came by --stop-at */
     uint64_t objects;                     /* data objects are reported */
     uint64_t events, looked_at, reported; /* noted, looked at by the controller, and reported */
     uint64_t watched;

@@ -128,10 +128,18 @@ void cv_wire_system(uint64_t page_faults)
     put_bytes(calls, sizeof *calls * system.calls);
 }
 
+/* Does the part go on because the program never came to its end? */
+static int unstopped(const struct cv_shared *shared)
+{
+    uint64_t marks = shared->setup.markers;
+    for (uint64_t i = 0; i < shared->setup.places; i++)
+        marks |= shared->setup.place[i].marks;
+    return marks & CV_MARK_STOP && shared->inside && !shared->stopped;
+}
+
 void cv_wire_end(int reason, int code)
 {
     const struct cv_wire_end end = {.reason = (uint32_t)reason, .code = code, .windows = windows};
-    put_head(CV_WIRE_END, words_for(sizeof end));
-    put_bytes(&end, sizeof end);
+    cv_wire_record(CV_WIRE_END, (uint64_t)unstopped(target->shared), &end, sizeof end);
     cv_wire_flush();
 }

@@ -45,6 +45,7 @@ typedef struct {
     uint32_t ended;         /* 1: CV_WIRE_END was seen */
     uint32_t end_reason;    /* enum cv_wire_end_reason */
     int32_t end_code;
+    uint32_t unstopped; /* 1: the program never came to --stop-at, says CV_WIRE_END */
 } cv_trace_totals;
 
 /* Per-site features, gathered from windows only. A reference is unit when it lies within 64 bytes of its site's previous one,

@@ -56,7 +56,7 @@ enum cv_wire_kind {
     CV_WIRE_UNIT = 9,     /* never in the tracer's stream: what a recorder keeps or drops as one begins; argument: enum cv_wire_unit */
     CV_WIRE_MODULE = 32,  /* argument: module id; payload: struct cv_wire_module, then the path */
     CV_WIRE_SEGMENT = 33, /* payload: struct cv_wire_segment, instructions[], sites[], code bytes */
-    CV_WIRE_END = 34,     /* payload: struct cv_wire_end; the stream is complete */
+    CV_WIRE_END = 34,     /* argument: 1 where --stop-at never came, else 0; payload: struct cv_wire_end; the stream is complete */
     CV_WIRE_FLOW = 35,    /* payload: struct cv_wire_flow[], after the definition of its segment */
     /* Data objects, with --data-objects=yes only: */
     CV_WIRE_OBJECT = 36,  /* payload: struct cv_wire_object, then its text */

@@ -373,6 +373,7 @@ static cv_status long_record(cv_trace *trace, unsigned kind, const uint64_t *wor
     trace->totals.ended = 1;
     trace->totals.end_reason = end.reason;
     trace->totals.end_code = end.code;
+    trace->totals.unstopped = (uint32_t)(words[0] >> 32) & 1;
     return CV_OK;
 }
 

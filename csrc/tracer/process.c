@@ -20,7 +20,7 @@ static void write_end(enum cv_wire_end_reason reason, Int code)
     cv_synchronization_end();
     cv_region_end();
     struct cv_wire_end end = {.reason = reason, .code = code, .windows = cv_windows()};
-    cv_stream_record(CV_WIRE_END, 0, &end, sizeof end);
+    cv_stream_record(CV_WIRE_END, cv_region_unstopped(), &end, sizeof end);
     cv_flush();
     cv_counters_finished(True);
 }

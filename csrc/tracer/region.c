@@ -14,6 +14,7 @@ Bool cv_recording = True;
 static ULong *kept;
 static UInt n_kept, kept_room;
 static Long kept_countdown;
+static Bool stopped; /* the region has ended once */
 
 static void keep_counters(void)
 {
@@ -69,6 +70,7 @@ void cv_region_stop(void)
 {
     if (!cv_recording)
         return;
+    stopped = True;
     cv_sampling_stop();
     cv_pages_end();
     cv_flush();
@@ -80,6 +82,8 @@ void cv_region_end(void)
     if (!cv_recording)
         take_back_counters();
 }
+
+Bool cv_region_unstopped(void) { return cv_recording && cv_options.stop_at && !stopped; }
 
 static Bool is_marker(const HChar *where) { return where && !VG_(strcmp)(where, "marker"); }
 

@@ -249,6 +249,8 @@ void cv_region_open(void);
 void cv_region_start(void);
 void cv_region_fork(void);
 void cv_region_stop(void);
+/* Does the region go on because the guest never came to its end? */
+Bool cv_region_unstopped(void);
 /* The guest has ended, or is about to: leaves the region's counts in the counters. */
 void cv_region_end(void);
 /* Adds the calls that begin and end the region to a block that starts at a function's entry. */

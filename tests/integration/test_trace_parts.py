@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,6 +16,7 @@ from tests.integration.tool_runs import requires_tool
 
 pytestmark = requires_tool
 N = 1000
+ENGINES = ["valgrind", "native"] if refusal() is None else ["valgrind"]
 
 
 @pytest.fixture
@@ -71,6 +73,29 @@ def test_a_region_that_never_ends_is_said(where, missed, binary, tmp_path, run):
     assert ("never came to nowhere, so all is traced to its end" in done.stderr) == missed
 
 
+AVOIDS = """
+#include "convolver_markers.h"
+static volatile int n;
+__attribute__((noinline)) void avoided(void) { n++; CONVOLVER_STOP(); }
+__attribute__((noinline)) void passed(void) { n--; }
+int main(int count, char **words) { (void)words; if (count > 1) avoided(); passed(); return 0; }
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("words", [[], ["go"]])
+def test_a_place_to_stop_at_that_never_comes_is_said(engine, words, tmp_path, run):
+    (tmp_path / "a.c").write_text(AVOIDS)
+    include = Path(__file__).parents[2] / "csrc" / "include"
+    program = tmp_path / "a"
+    subprocess.run(["gcc", "-O1", f"-I{include}", "-o", program, tmp_path / "a.c"], check=True)
+    for place in ("marker", "avoided", f"{symbol(program, 'avoided')[0]:#x}"):
+        for how in ([], ["--trace-children"]):
+            command = ["-o", tmp_path / "%p.cvt", "--force", *how, "--engine", engine, "--stop-at", place, "--", program, *words]
+            said = run(*command, code=0).stderr
+            assert (f"the program never came to {place}, so all is traced to its end" in said) == (not words), (place, how)
+
+
 CLASSES = """
 struct Grid {
     int set(long *cells, int n) { for (int i = 0; i < n; i++) cells[i] = i; return n; }
@@ -90,7 +115,7 @@ def classes(tmp_path_factory):
     return folder / "classes"
 
 
-@pytest.mark.parametrize("engine", ["valgrind", "native"] if refusal() is None else ["valgrind"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["Grid::add", "Grid::add(long*, int)", "_ZN4Grid3addEPli"])
 def test_a_cpp_function_is_named_as_shown_or_mangled(classes, name, engine, tmp_path, run):
     done = run("-o", tmp_path / "a.cvt", "--engine", engine, "--start-at", name, "--", classes)
