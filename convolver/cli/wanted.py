@@ -33,12 +33,12 @@ class CoreCounts(NamedTuple):
         if text == WHOLE:
             return cls(whole=True)
         try:
-            found = [int(one) for one in text.split(",")] if text else []
+            found = [] if text is None else [int(one) for one in text.split(",")]
         except ValueError:
             found = [0]
         if any(not 0 < one <= MOST_CORES for one in found):
             raise UsageError(f"'{text}' is no list of cores; write it as 1,2,4,8, or {WHOLE}.")
-        return cls(tuple(found))
+        return cls(tuple(dict.fromkeys(found)))
 
     @property
     def wanted(self) -> bool:

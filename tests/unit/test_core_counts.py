@@ -12,14 +12,14 @@ def machine(**cpu):
     return msgspec.structs.replace(find_machine("server-hbm"), cpu=cpu)
 
 
-@pytest.mark.parametrize("text", ["0", "1,x", "1,,2", "-1", "4097", "All"])
+@pytest.mark.parametrize("text", ["", "0", "1,x", "1,,2", "-1", "4097", "All"])
 def test_what_is_no_number_of_cores_is_refused(text):
     with pytest.raises(UsageError, match="is no list of cores"):
         CoreCounts.parse(text)
 
 
 def test_given_numbers_are_those_of_every_machine():
-    counts = CoreCounts.parse("8,2")
+    counts = CoreCounts.parse("8,2,8")
     assert counts.on(machine(most_cpus=4)) == counts.on(machine(), threads=1) == [8, 2]
     assert not CoreCounts.parse(None).wanted
 
