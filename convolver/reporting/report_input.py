@@ -67,7 +67,10 @@ def _files(words: Sequence[str]) -> Iterator[Path | MachineProfile]:
     for word in words:
         path = Path(word)
         if path.is_dir():
-            yield from sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+            files = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+            if not files:
+                raise UsageError(f"The folder {word} holds no artifact; `convolver predict -o {word} -- COMMAND` fills it.")
+            yield from files
         elif word.endswith("/"):
             raise UsageError(f"There is no folder {word}; `convolver predict -o {word} -- COMMAND` makes and fills one.")
         elif path.exists() or path.suffix:

@@ -57,6 +57,12 @@ def test_what_does_not_belong_together_is_refused(chain, tmp_path):
         gather([chain.path("app.sig.parquet")])
 
 
+def test_a_folder_without_artifacts_is_refused_beside_others_too(chain, tmp_path):
+    (tmp_path / "notes.txt").write_text("none")
+    with pytest.raises(UsageError, match=f"The folder {tmp_path} holds no artifact"):
+        gather([str(chain.folder), str(tmp_path)])
+
+
 def test_a_machine_that_changed_since_is_named_and_its_curves_are_left_out(chain, tmp_path):
     make_chain(tmp_path).target.save(tmp_path / "base.machine.json")
     os.unlink(tmp_path / "target.machine.json")
