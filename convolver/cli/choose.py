@@ -22,6 +22,7 @@ from convolver.cli.common import (
     existing,
     machine_names,
     new_file,
+    refuse_given,
     say,
     wrote,
 )
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 def verb(
+    *,
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program.")],
     machines: Annotated[
         list[str],
@@ -74,6 +77,8 @@ def verb(
         raise UsageError("One machine is no choice; give several with --machines, separated by commas.")
     if (base is None) != (measured is None):
         raise UsageError("--base and --measured belong together: a native run time and the machine that it is for.")
+    if plot is None:
+        refuse_given(context, ["dark"], "without --plot")
     existing(trace)
     if plot is not None:
         new_file(style.check_format(plot), force)

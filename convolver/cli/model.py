@@ -233,7 +233,7 @@ def residuals_command(
     from convolver.modeling.model_artifact import Model
     from convolver.plotting import residuals
 
-    new_file(output, force)
+    new_file(style.check_format(output), force)
     loaded = Model.load(model)
     data = observations_of(loaded, table, feature, callpath)
     style.picture(output, lambda look: residuals.draw(loaded, data, look, feature=feature), dark=dark)

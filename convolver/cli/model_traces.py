@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from convolver.cli.common import AsData, Dark, Dask, Force, Jobs, Json, new_file, print_json, say, wrote
+from convolver.cli.common import AsData, Dark, Dask, Force, Jobs, Json, new_file, print_json, refuse_given, say, wrote
 from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.plotting import style
@@ -255,6 +255,7 @@ def _print_points(document: dict[str, Any]) -> None:
 
 @traces.command("speedup")
 def speedup_command(
+    context: typer.Context,
     traces: Traces,
     at: Annotated[list[int], typer.Option("--at", help="Process count to predict beside the traced ones; repeatable.")],
     config: Annotated[Path, typer.Option(help="Network: a machine profile with one, or a Dimemas .cfg.")],
@@ -281,6 +282,8 @@ def speedup_command(
     from convolver.mpi.sources import load_network
     from convolver.mpi.time_independent import to_events
 
+    if output is None:
+        refuse_given(context, ["dark"], "without -o")
     path = None if output is None else new_file(style.check_format(output), force)
     if not at:
         raise UsageError("No process count is given; write for example --at 32 --at 64.")

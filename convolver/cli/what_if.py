@@ -7,12 +7,28 @@ from typing import Annotated
 
 import typer
 
-from convolver.cli.common import BASE, AsData, Cores, Dark, Force, Hits, Pin, Plot, existing, new_file, pinning, wrote
+from convolver.cli.common import (
+    BASE,
+    AsData,
+    Cores,
+    Dark,
+    Force,
+    Hits,
+    Pin,
+    Plot,
+    existing,
+    new_file,
+    pinning,
+    refuse_given,
+    wrote,
+)
 from convolver.plotting import style
 from convolver.reporting.console import out, terminal_progress
 
 
 def verb(
+    *,
+    context: typer.Context,
     program: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program, or a signature with --hits.")],
     base: Annotated[str, BASE] = "host",
     hits: Hits = None,
@@ -38,7 +54,9 @@ def verb(
     from convolver.plotting.labels import machine_label
     from convolver.reporting.choice_chart import what_if_chart, what_if_conclusion
 
-    if plot is not None:
+    if plot is None:
+        refuse_given(context, ["dark"], "without --plot")
+    else:
         new_file(style.check_format(plot), force)
     existing(program)
     machine = find_machine(base)

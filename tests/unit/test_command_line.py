@@ -184,6 +184,19 @@ def test_a_missing_file_is_named_before_a_missing_profile(words, convolver):
 
 
 @pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        ("choose a.cvt -m desktop-32m,server-96m --dark", "--plot"),
+        ("what-if a.cvt --dark", "--plot"),
+        ("model speedup a.txt --at 8 --config a.cfg --dark", "-o"),
+    ],
+)
+def test_a_dark_picture_that_nobody_draws_is_refused(words, without, convolver):
+    said = f"convolver: --dark would do nothing without {without}; leave that out.\n"
+    assert convolver(*words.split(), code=2).stderr == said
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ("a.cvt --network a.cfg --clusters 3", "--network and --clusters would do nothing without --mpi; leave them out."),
