@@ -35,6 +35,7 @@ from convolver.machine.cores import HOW, choose_core
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import MachineProfile
 from convolver.machine.profile_check import projection_doubt
+from convolver.machine.states import is_another
 from convolver.signature.features import sampled_share
 
 
@@ -131,7 +132,7 @@ def convolve(
         _rows(signature.table, where, times, machine),
         inputs={"signature": signature.id, "hit_rates": analysis.inputs.get("hit_rates"), "machine": machine.id},
         machine=machine.name,
-        projected=machine.projected,
+        projected=is_another(machine.name, machine.projected),
         levels=[level.level for level in machine.hierarchy],
         overlap=overlap,
         method=used,

@@ -109,6 +109,8 @@ def _children(system: Mapping[str, Any]) -> list[str]:
 
 def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
     """Return what a trace and a prediction know that makes a measured time another than the predicted one."""
+    from convolver.machine.states import SEPARATOR  # only here: it brings profiles
+
     base, found = document["base"], []
     if base.get("elapsed"):
         found += _causes_in_replay(document)
@@ -125,6 +127,8 @@ def _causes(document: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]
         found.append("the trace was cut short")
     if base.get("projected"):
         found.append("the base is a projected machine, not the one that the program was measured on")
+    if base["machine"].endswith(f"{SEPARATOR}alone"):
+        found.append("the base has its whole last level, of which the measured machine may have had less")
     return found
 
 

@@ -240,6 +240,13 @@ def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, 
     assert all(part.core is not None and part.falls.pages is not None for part in cold.parts)
 
 
+def test_a_machine_in_a_state_is_no_projected_one(run):
+    machines = ["--base", "cloud-epyc-milan@alone", "--target", "cloud-server@alone", "--target", "server-hbm"]
+    document = json.loads(run("predict", "cg.cvt", *machines, "--json", code=0).stdout)
+    sides = {side["machine"]: side["projected"] for side in (document["base"], *document["targets"])}
+    assert sides == {"cloud-epyc-milan@alone": False, "cloud-server@alone": False, "server-hbm": True}
+
+
 def test_a_choice_takes_machines_alone_and_holds_their_moment(run):
     machines = "cloud-epyc-milan,cloud-epyc-7r13"
     chosen = {one["machine"]: one for one in json.loads(run("choose", "cg.cvt", "-m", machines, "--json", code=0).stdout)}

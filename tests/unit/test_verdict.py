@@ -50,6 +50,7 @@ QUIET = {"forks": 0, "threads": 0, "pages": {"anonymous": 5, "shared": 0, "windo
         ({}, {"threads": 3}, "3 more threads"),
         ({"system_seconds": 0.4}, {"pages": {"anonymous": 7000}}, "40 % of the time is the kernel's, with 7,000 page faults"),
         ({"projected": True}, QUIET, "projected machine"),
+        ({"machine": "m@alone"}, QUIET, "the base has its whole last level"),
         ({}, QUIET, "Neither the trace nor the machine shows a cause. Profile and measure again"),
     ],
 )

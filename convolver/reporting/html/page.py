@@ -14,6 +14,7 @@ from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import BEST, choose, compared
 from convolver.convolution.verdict import CANNOT_TELL, from_to, seconds_from_to
 from convolver.heavy import pl
+from convolver.machine.states import is_another
 from convolver.plotting.labels import command_label, machine_label
 from convolver.reporting.choice_chart import than_the_best
 from convolver.reporting.grid import percent
@@ -271,7 +272,7 @@ def _provenance(bundle: Bundle) -> str:
         ]
         machine = bundle.machines.get(times.machine)
         if machine is not None:
-            kind = "projected" if machine.projected else "measured"
+            kind = "projected" if is_another(machine.name, machine.projected) else "measured"
             known = filter(None, (kind, _plain(machine.cpu), _plain(machine.provenance, 3)))
             pairs.append((f"Machine {times.machine}", "; ".join(known)))
     rows = (f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in pairs if value not in (None, ""))
