@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 import msgspec
 import typer
 
-from convolver.cli.common import AsData, say, wrote
+from convolver.cli.common import AsData, finite, refuse_given, say, wrote
 from convolver.cli.trace_plan import Engine
 from convolver.errors import UsageError
 from convolver.reporting.console import terminal_progress
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 def verb(
+    *,
+    context: typer.Context,
     campaign: Annotated[Path, typer.Argument(metavar="CAMPAIGN.toml", help="Programs, inputs and conditions.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of profiles, runs, traces and results.")] = Path(
         "validation"
@@ -28,7 +30,7 @@ def verb(
     full: Annotated[bool, typer.Option("--full", help="Trace every program with all references, too.")] = False,
     engine: Engine = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again: drop kept profiles and native runs.")] = False,
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a quiet machine.")] = 0.0,
+    wait: Annotated[float, typer.Option("--wait", min=0, callback=finite, help="Seconds to wait for a quiet machine.")] = 0.0,
     stop: Annotated[
         str | None, typer.Option("--stop", help="End when all is 'measured' (needs a quiet machine) or 'traced' (does not).")
     ] = None,
@@ -62,20 +64,21 @@ def verb(
         chosen = msgspec.structs.replace(chosen, engine=checked_engine(engine))
     if full:
         chosen = msgspec.structs.replace(chosen, modes=("hybrid", "full"))
-    if fresh:
-        _forget(output)
     if stop not in (None, *get_args(Stop)):
         raise UsageError(f"A campaign cannot stop at '{stop}'; choose {' or '.join(get_args(Stop))}.")
     ends = cast("Stop | None", stop)
     progress = terminal_progress()
+    if stop is not None:
+        refuse_given(context, ["as_json", "as_csv"], "with --stop")
     if export is not None:
-        paths, left_out = export_machine(chosen, campaign.parent, output, export, patience=wait, progress=progress)
+        refuse_given(context, ["stop", "full", "engine", "jobs", "as_json", "as_csv"], "with --export")
+        paths, left_out = export_machine(chosen, campaign.parent, output, export, fresh=fresh, patience=wait, progress=progress)
         for path in paths:
             wrote(path)
         for name, reason in left_out.items():
             say(f"Left out: {name}: {reason}")
         return
-    result = validate(chosen, campaign.parent, output, stop=ends, patience=wait, processes=jobs, progress=progress)
+    result = validate(chosen, campaign.parent, output, stop=ends, fresh=fresh, patience=wait, processes=jobs, progress=progress)
     if result is None:
         say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")
         return
@@ -84,12 +87,6 @@ def verb(
     _say_busy(result)
     if not as_data.printed(result.summary, lambda: result.rows):
         print_result(result)
-
-
-def _forget(output: Path) -> None:
-    (output / "runs.jsonl").unlink(missing_ok=True)
-    for path in (output / "machines").rglob("*.json*"):
-        path.unlink()
 
 
 def _say_busy(result: Validation) -> None:

@@ -13,6 +13,8 @@ from convolver.errors import SchemaError, UsageError
 from convolver.foreign_text import decode_toml, readable
 from convolver.schema import document_id
 from convolver.tracing.native_engine import EngineChoice
+from convolver.tracing.sampling import SamplingPlan
+from convolver.units import parse_count
 
 Pages = Literal["default", "4k", "thp"]
 Mode = Literal["hybrid", "full"]
@@ -127,6 +129,15 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     raise SchemaError(f"The {kind} '{name}' in {where} has an empty or repeated name, or one with '/'.")
         for program in self.program:
             self._check_program(program, where)
+        jobs = [job.name for job in self.jobs(Path(), Path())]
+        if twice := next((name for name in jobs if jobs.count(name) > 1), None):
+            raise SchemaError(f"Two programs in {where} have files named '{twice}', for program and input; rename one of them.")
+        if not all(self.prepare):
+            raise SchemaError(f"A preparation in {where} has no words; write it as a list of a command and its arguments.")
+        try:
+            self.sampling.check()
+        except UsageError as error:
+            raise SchemaError(f"{where} cannot be traced as it says: {error}") from error
         for condition in self.condition:
             self._check_condition(condition, where)
             if condition.cpu_quota < 1 and any(program.threads > 1 for program in self.program):
@@ -155,6 +166,11 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise SchemaError(f"The condition '{condition.name}' in {where} needs both a profile and times, or neither.")
 
     @property
+    def sampling(self) -> SamplingPlan:
+        """How the hybrid traces are sampled; raises :class:`UsageError` for what is no count."""
+        return SamplingPlan(interval=parse_count(self.interval), sample=parse_count(self.sample), sets=self.sets)
+
+    @property
     def base_name(self) -> str:
         """Name of the base condition."""
         return self.base or self.condition[0].name
@@ -165,12 +181,17 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return next(one for one in self.condition if one.name == self.base_name)
 
     def quick(self) -> Campaign:
-        """Return the quick selection of programs, inputs and conditions, with ``quick_runs`` runs at most."""
+        """Return the quick selection of programs, inputs and conditions, with ``quick_runs`` runs at most.
+
+        Raises :class:`UsageError` where it has no program.
+        """
         programs = [
             msgspec.structs.replace(program, inputs={name: program.inputs[name] for name in chosen})
             for program in self.program
             if (chosen := list(program.inputs)[:1] if program.quick is None else program.quick)
         ]
+        if not programs:
+            raise UsageError("The quick selection has none of these programs; leave out --quick.")
         conditions = tuple(one for one in self.condition if one.quick or one.name == self.base_name)
         runs = min(self.runs, self.quick_runs)
         return msgspec.structs.replace(

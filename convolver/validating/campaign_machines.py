@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from convolver.calibration.calibrate import calibrated
-from convolver.errors import ConvolverError, FormatError, MachineError, SchemaError
-from convolver.foreign_text import polars_source
+from convolver.errors import ConvolverError, MachineError, SchemaError, UsageError
+from convolver.foreign_text import decode_json, readable
 from convolver.heavy import pl
 from convolver.machine.catalog import find_machine
 from convolver.machine.profile import SUFFIX, MachineProfile
+from convolver.outputs import save_bytes
 from convolver.probing.kernel import measure_kernel
 from convolver.progress import SILENT, Progress
 from convolver.validating.campaign import Campaign, Condition
@@ -79,8 +80,7 @@ def _profile(
     progress: Progress,
 ) -> MachineProfile:
     if condition.profile:
-        path = here / condition.profile
-        return _renamed(find_machine(path if path.is_file() else condition.profile), condition)
+        return _renamed(_profile_elsewhere(condition, here), condition)
     if not is_visited(condition, campaign) and campaign.base_name in known:
         return _renamed(known[campaign.base_name], condition)
     path = folder / f"{condition.name}{SUFFIX}"
@@ -104,16 +104,50 @@ def _renamed(profile: MachineProfile, condition: Condition) -> MachineProfile:
     return msgspec.structs.replace(profile, name=condition.name)
 
 
+def elsewhere(campaign: Campaign, here: Path) -> dict[str, dict[tuple[str, str], float]]:
+    """Return what was measured on other machines, by condition; raises, with the condition, what reading its times and finding
+    its machine raise."""
+    found = {}
+    for condition in campaign.condition:
+        if condition.profile:
+            try:
+                _profile_elsewhere(condition, here)
+                found[condition.name] = measured_elsewhere(condition, here)
+            except ConvolverError as error:
+                raise type(error)(f"The condition '{condition.name}' cannot be had: {error}") from error
+    return found
+
+
+def _profile_elsewhere(condition: Condition, here: Path) -> MachineProfile:
+    path = here / condition.profile
+    return find_machine(path if path.is_file() else condition.profile)
+
+
+def check_kept(campaign: Campaign, folder: Path) -> None:
+    """Raise :class:`UsageError` where the profiles and runs that an earlier campaign left are of conditions that have changed;
+    ``folder`` is that of the profiles, in which the conditions are noted."""
+    note = folder / "conditions.json"
+    known = decode_json(note.read_bytes(), str(note)) if note.exists() else {}
+    known = known if isinstance(known, dict) else {}
+    for one in campaign.condition:
+        if not one.profile:
+            now = {"loaded_cpus": one.loaded_cpus, "pages": one.pages, "cpu_quota": one.cpu_quota, "probe": campaign.probe}
+            if known.setdefault(one.name, now) != now:
+                raise UsageError(
+                    f"The condition '{one.name}' was another one when {folder.parent} was measured; "
+                    "measure again with --fresh, or name another folder with -o."
+                )
+    save_bytes(note, msgspec.json.encode(known))
+
+
 def measured_elsewhere(condition: Condition, here: Path) -> dict[tuple[str, str], float]:
     """Return the seconds by (program, input) that were measured on another machine; raises :class:`FormatError`."""
     path = here / condition.times
+    with readable(path):
+        content = path.read_bytes()
     try:
-        table = pl.read_csv(
-            polars_source(path), schema_overrides={"program": pl.String, "input": pl.String, "seconds": pl.Float64}
-        )
+        table = pl.read_csv(content, schema_overrides={"program": pl.String, "input": pl.String, "seconds": pl.Float64})
         rows = table.select("program", pl.col("input").fill_null(""), "seconds").rows()
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}.") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         first = (str(error).strip().splitlines() or ["no reason"])[0]
         raise SchemaError(f"{path} needs the columns program, input and seconds: {first}") from error

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ import msgspec
 import numpy as np
 
 from convolver import __version__
-from convolver.errors import ConvolverError, PredictionError, ToolError, UsageError
+from convolver.errors import ConvolverError, ConvolverWarning, PredictionError, ToolError, UsageError
 from convolver.machine.maps import Curve
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.outputs import save_text
@@ -29,7 +30,7 @@ from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
 from convolver.progress import SILENT, Progress, step
 from convolver.validating.campaign import Campaign, Condition, Job, Program, fill
-from convolver.validating.campaign_machines import measured_elsewhere, profiles
+from convolver.validating.campaign_machines import check_kept, elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, CampaignRuns, measure_all
 from convolver.validating.predicting import JobRows, Predictor, job_modes, predict_all
 from convolver.validating.tracing import trace_job
@@ -111,8 +112,8 @@ def prepare(campaign: Campaign, here: Path, folder: Path) -> tuple[list[Job], di
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise ToolError(f"{what} cannot be started: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{what} cannot be started: {getattr(error, 'strerror', None) or error}.") from error
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise ToolError(f"{what} failed with status {done.returncode}; it said: {said}")
@@ -147,22 +148,40 @@ EXPORTED_ROUNDS = 15
 """Rounds of native runs, at least, of a machine that other machines' campaigns compare with: enough to meet quiet moments."""
 
 
+def _open(folder: Path, fresh: bool) -> None:
+    """Make a campaign's folder; ``fresh``: without the profiles and native runs that are there."""
+    try:
+        (folder / "machines").mkdir(parents=True, exist_ok=True)
+        if fresh:
+            (folder / "runs.jsonl").unlink(missing_ok=True)
+            for path in (folder / "machines").rglob("*.json*"):
+                path.unlink()
+    except OSError as error:
+        raise UsageError(f"The campaign cannot be kept in {folder} ({error.strerror}); choose another folder with -o.") from error
+
+
 class _Campaign:
     """One run of a campaign: what is known so far."""
 
-    def __init__(self, campaign: Campaign, here: Path, folder: Path, progress: Progress) -> None:
+    def __init__(self, campaign: Campaign, here: Path, folder: Path, progress: Progress, *, fresh: bool, patience: float) -> None:
+        """See that it is possible, before anything is dropped or measured."""
         self.campaign, self.here, self.folder, self.progress = campaign, here, folder, progress
         self.cpu = default_cpu()
         self.left_out: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.machines: dict[str, MachineProfile] = {}
-        self.elsewhere: dict[str, dict[tuple[str, str], float]] = {}
+        self.elsewhere = elsewhere(campaign, here)
         self.runs: CampaignRuns
+        _open(folder, fresh)
+        check_kept(campaign, folder / "machines")
+        self.others_before = wait_until_quiet(patience, progress)
 
     def gather(self, calibrate: bool) -> list[Job]:
         """Prepare, probe and run natively; returns the jobs that can be traced."""
         work = self.folder / "work"
         jobs, self.left_out = prepare(self.campaign, self.here, work.resolve())
+        if not jobs:
+            raise PredictionError(f"No program of the campaign can run here: {'; '.join(self.left_out.values())}.")
         folder, rounds = self.folder / "machines", self.campaign.runs
         self.runs = CampaignRuns(self.folder / "runs.jsonl")
         visits = Visits(self.campaign, folder, self.cpu, self.progress)
@@ -180,9 +199,9 @@ class _Campaign:
         visits.make_up(rounds * VISITS_A_ROUND + 1)
         self.machines, self.refused = profiles(self.campaign, self.here, folder, self.cpu, self.progress, calibrate=calibrate)
         self.refused.update(refused)
-        for condition in self.campaign.condition:
-            if condition.profile and condition.name in self.machines:
-                self.elsewhere[condition.name] = measured_elsewhere(condition, self.here)
+        wanted = {(job.program, job.input) for job in jobs}
+        for name in [name for name, times in self.elsewhere.items() if wanted.isdisjoint(times)]:
+            self.refused[name] = "its times are of other programs or inputs"
         return jobs
 
     def rows(self, jobs: Sequence[Job], processes: int) -> JobRows:
@@ -208,13 +227,17 @@ class _Campaign:
                         trace_job(job, self.campaign, mode, self.folder / "traces")
                     self.progress.advance(1.0, job.name)
 
-    def machine(self, waited: float) -> dict[str, Any]:
+    def machine(self) -> dict[str, Any]:
         """Return what is said of the machine that this ran on, and how quiet it was."""
         base = self.machines.get(self.campaign.base_name)
         cpu = {} if base is None else base.cpu
         others = [run.others for run in self.runs.all if run.condition == self.campaign.base_name]
         steal = [run.steal for run in self.runs.all if run.condition == self.campaign.base_name]
-        noise = {"others": median(others) if others else 0.0, "steal": median(steal) if steal else 0.0, "before": waited}
+        noise = {
+            "others": median(others) if others else 0.0,
+            "steal": median(steal) if steal else 0.0,
+            "before": self.others_before,
+        }
         noise["busy"] = noise["others"] + noise["steal"] > QUIET_SHARE
         return {
             "cpu": cpu.get("model", ""),
@@ -227,7 +250,14 @@ class _Campaign:
 
 
 def export_machine(
-    campaign: Campaign, here: str | Path, folder: str | Path, name: str, *, patience: float = 0.0, progress: Progress = SILENT
+    campaign: Campaign,
+    here: str | Path,
+    folder: str | Path,
+    name: str,
+    *,
+    fresh: bool = False,
+    patience: float = 0.0,
+    progress: Progress = SILENT,
 ) -> tuple[list[Path], dict[str, str]]:
     """Measure this machine under the campaign's base condition alone and write it as a bundle for another machine's campaign
     (:func:`convolver.validating.run_campaign.write_bundle`); what an interrupted campaign left in ``folder`` is used again.
@@ -243,10 +273,8 @@ def export_machine(
     if base.profile:
         raise UsageError(f"The base '{base.name}' of the campaign is measured elsewhere; only this machine can be exported.")
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    wait_until_quiet(patience, progress)
     measured = msgspec.structs.replace(campaign, condition=(base,), runs=max(campaign.runs, EXPORTED_ROUNDS))
-    state = _Campaign(measured, Path(here).resolve(), folder, progress)
+    state = _Campaign(measured, Path(here).resolve(), folder, progress, fresh=fresh, patience=patience)
     jobs = state.gather(calibrate=True)
     if base.name not in state.machines:
         raise PredictionError(f"The machine has no profile: {state.refused.get(base.name, 'it was not probed')}.")
@@ -259,6 +287,7 @@ def validate(
     folder: str | Path,
     *,
     stop: Stop | None = None,
+    fresh: bool = False,
     patience: float = 0.0,
     processes: int = 1,
     progress: Progress = SILENT,
@@ -267,19 +296,19 @@ def validate(
 
     ``stop`` ends it, without a result, when the machines and programs are measured, or when the programs are traced as well: so
     the measurements can be made while the machine is quiet and the rest, which no other work disturbs, at any time.
-    ``here`` is the folder of the campaign file; ``patience`` is how many seconds to wait for a quiet machine before the start.
+    ``here`` is the folder of the campaign file; ``fresh`` drops kept profiles and native runs; ``patience`` is how many seconds
+    to wait for a quiet machine before the start.
     Predictions alone, which other work does not disturb, are made in so many ``processes``.
     Profiles, native runs and traces are kept; predictions are always made anew, so that a changed model is judged by the same
     measurements. Raises :class:`PredictionError` when there is no result at all, :class:`ToolError` when a preparation fails.
     """
-    here, folder = Path(here).resolve(), Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    share = wait_until_quiet(patience, progress)
-    state = _Campaign(campaign, here, folder, progress)
+    state = _Campaign(campaign, Path(here).resolve(), Path(folder), progress, fresh=fresh, patience=patience)
     jobs = state.gather(calibrate=stop is None)
     if stop == "traced":
         state.trace(jobs)
     if stop is not None:
+        for name, reason in {**state.left_out, **state.refused}.items():
+            warnings.warn(f"{name} is left out: {reason}.".replace("..", "."), ConvolverWarning, stacklevel=2)
         return None
     found = state.rows(jobs, processes)
     return Validation.make(
@@ -291,7 +320,7 @@ def validate(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         convolver=__version__,
         runs=campaign.runs,
-        machine=state.machine(share),
+        machine=state.machine(),
         left_out=state.left_out,
         refused=state.refused,
     )

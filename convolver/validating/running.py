@@ -92,7 +92,7 @@ def run_once(job: Job, condition: Condition, number: int, cpu: int, group: Path 
             stderr=subprocess.DEVNULL,
             preexec_fn=lambda: _prepare(condition, cpus, group, bind),
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise TracerError(f"The command '{job.command[0]}' could not be started: {error}.") from error
     _, status, taken = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from glob import escape
 from pathlib import Path
 
 import msgspec
@@ -111,7 +112,7 @@ def visit_plan(plan: Plan, number: int) -> Plan:
 
 def visits(folder: Path, condition: Condition) -> dict[int, MachineProfile]:
     """Return the visits of a condition that were kept, by number."""
-    found = (folder / FOLDER).glob(f"{condition.name}.*{SUFFIX}")
+    found = (folder / FOLDER).glob(f"{escape(condition.name)}.*{SUFFIX}")
     numbered = {int(number): path for path in found if (number := path.name[len(condition.name) + 1 : -len(SUFFIX)]).isdigit()}
     return {number: MachineProfile.load(numbered[number]) for number in sorted(numbered)}
 

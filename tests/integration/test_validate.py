@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -333,6 +334,60 @@ def test_times_of_another_kind_are_refused_with_one_sentence(text, tmp_path):
     condition = Condition(name="mine", profile="mine.machine.json", times="times.csv")
     with pytest.raises(SchemaError, match="needs the columns program, input and seconds"):
         measured_elsewhere(condition, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("first.csv", "gone.csv"), "The condition 'first' cannot be had: .*gone.csv cannot be read: No such file"),
+        (("desktop-32m", "desktop-3m"), "The condition 'first' cannot be had: No machine is called 'desktop-3m'"),
+    ],
+)
+def test_a_mistake_in_a_condition_is_found_before_anything_is_measured_or_dropped(change, said, folder, convolver):
+    (folder / "c.toml").write_text(CAMPAIGN.replace(*change))
+    (folder / "out").mkdir()
+    (folder / "out" / "runs.jsonl").write_text("kept\n")
+    assert re.search(said, convolver("validate", "c.toml", "-o", "out", "--fresh", cwd=folder, code=3).stderr)
+    assert [path.name for path in (folder / "out").iterdir()] == ["runs.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--stop", "never"], ["--export", "a/b"], ["--export", "mine"], ["--stop", "traced", "--json"]]
+)
+def test_a_refused_option_drops_no_measurement(wrong, folder, convolver):
+    (folder / "out").mkdir()
+    (folder / "out" / "runs.jsonl").write_text("kept\n")
+    convolver("validate", "c.toml", "-o", "out", "--fresh", *wrong, cwd=folder, code=2)
+    assert (folder / "out" / "runs.jsonl").read_text() == "kept\n"
+
+
+def test_options_that_do_nothing_to_an_export_are_refused(folder, convolver):
+    words = ["--export", "mine", "--full", "--jobs", "2", "--csv"]
+    said = convolver("validate", "c.toml", *words, cwd=folder, code=2).stderr
+    assert "--full, --jobs and --csv would do nothing with --export" in said
+
+
+def test_a_campaign_of_programs_that_cannot_run_ends_at_once(folder, convolver):
+    done = convolver("validate", "c.toml", "-o", "out", "--only", "nowhere", cwd=folder, code=5)
+    assert "No program of the campaign can run here: 'no-such-program' is not installed" in done.stderr
+
+
+def test_a_campaign_that_stops_says_what_it_left_out(folder, convolver):
+    (folder / "second.csv").write_text("program,input,seconds\nspinn,short,0.005\n")
+    said = convolver("validate", "c.toml", "-o", "out", "--stop", "measured", cwd=folder, code=0).stderr
+    assert "nowhere is left out: 'no-such-program' is not installed" in said
+    assert "second is left out: its times are of other programs or inputs." in said
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(folder, convolver):
+    said = convolver("validate", "c.toml", "-o", "spin.c", cwd=folder, code=2).stderr
+    assert said.startswith("convolver: The campaign cannot be kept in spin.c (")
+
+
+def test_visits_of_any_name_are_found(tmp_path):
+    (tmp_path / visits.FOLDER).mkdir()
+    find_machine("desktop-32m").save(tmp_path / visits.FOLDER / f"[1 * 2].0{visits.SUFFIX}")
+    assert visits.visits(tmp_path, Condition(name="[1 * 2]")).keys() == {0}
 
 
 def test_another_machine_is_not_exported(folder):

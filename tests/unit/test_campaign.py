@@ -115,11 +115,34 @@ def test_an_unknown_program_cannot_be_chosen(tmp_path):
         ('condition = [{name = "a"}, {name = "a"}]\n', "repeated"),
         ('condition = [{name = "a", cpu_quota = 0.0}]\n', "cpu_quota"),
         ('condition = [{name = "a", profile = "x"}]\n', "times"),
+        ("prepare = [[]]\n", "preparation"),
+        ('interval = "often"\n', "'often' is not a count"),
+        ("sets = 3\n", "power of two"),
+        ('sample = "2M"\n', "does not fit in an interval"),
     ],
 )
 def test_what_contradicts_itself_is_refused_with_its_name(tmp_path, change, what):
     with pytest.raises(SchemaError, match=what):
         campaign(change + SMALL, tmp_path)
+
+
+def test_two_programs_whose_files_have_one_name_are_refused(tmp_path):
+    with pytest.raises(SchemaError, match="files named 'echo-one'"):
+        campaign(f'{SMALL}[[program]]\nname = "echo-one"\ncommand = ["echo"]\n', tmp_path)
+
+
+def test_a_quick_selection_of_nothing_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="leave out --quick"):
+        campaign(SMALL.replace('quick = ["two"]', "quick = []"), tmp_path).quick()
+
+
+def test_a_condition_that_changed_since_it_was_measured_is_refused(tmp_path):
+    first = campaign(f'condition = [{{name = "a"}}]\n{SMALL}', tmp_path)
+    machines.check_kept(first, tmp_path)
+    machines.check_kept(first, tmp_path)
+    machines.check_kept(campaign(f'condition = [{{name = "b", pages = "4k"}}]\n{SMALL}', tmp_path), tmp_path)
+    with pytest.raises(UsageError, match=r"'a' was another one .* --fresh"):
+        machines.check_kept(campaign(f'condition = [{{name = "a", pages = "4k"}}]\n{SMALL}', tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize(("quota", "threads"), [(0.5, 2), (1.0, 0)])
