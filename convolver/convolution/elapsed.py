@@ -47,9 +47,10 @@ class Elapsed:
         """What keeps more cores from being used, as a phrase."""
         fewer = self.lost.get(FEWER, 0.0)
         cause, seconds = max(((name, one) for name, one in self.lost.items() if name != FEWER), key=lambda one: one[1])
-        if fewer > seconds and seconds < MUCH_LOST * (self.cores * self.seconds - fewer):
+        had = self.cores * self.seconds - fewer
+        if fewer > seconds and seconds < MUCH_LOST * had:
             cause, seconds = FEWER, fewer
-        if seconds < LEAST_LOST * self.cores * self.seconds:
+        if seconds < LEAST_LOST * had:
             return "nothing: all cores are busy"
         if cause == "locks" and self.locks:
             return f"locks, most of all {self.locks[0]['name']}"

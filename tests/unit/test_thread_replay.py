@@ -637,6 +637,7 @@ def test_older_profiles_say_what_is_lost_after_thirty_steps():
     [
         ([5, 5, 5, 5], 4, "nothing: all cores are busy"),
         ([5, 5, 5, 5], 8, "fewer threads than cores"),
+        ([5, 4, 5, 4], 1000, "waits"),
         ([5, 1, 1, 1], 2, "waits"),
         ([5, 1, 1, 1], 8, "waits"),  # more threads would not help
     ],
