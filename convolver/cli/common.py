@@ -86,6 +86,13 @@ def refuse_given(context: typer.Context, names: Iterable[str], why: str) -> None
         raise UsageError(f"{listed(given)} would do nothing {why}; leave {'that' if len(given) == 1 else 'them'} out.")
 
 
+def say_one_thread(**given: object) -> None:
+    """Say, of a program with one thread, which of the options for several were given: they change nothing."""
+    names = [f"--{name}" for name, value in given.items() if value]
+    if names:
+        say(f"{listed(names)} {'has' if len(names) == 1 else 'have'} nothing to say: the program had one thread.")
+
+
 def pinning(word: str | None) -> str | None:
     """Return the word of --pin; raises :class:`UsageError` for one that says no pinning."""
     from convolver._native.thread_replay import PINNINGS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from convolver.analyzing.analyze import PredictableTrace, analyze, load_program
 from convolver.analyzing.program_analysis import Analysis
 from convolver.child_processes import signal_name
-from convolver.cli.common import existing, new_file, new_folder, pinning, say, say_what_is_kept, wrote
+from convolver.cli.common import existing, new_file, new_folder, pinning, say, say_one_thread, say_what_is_kept, wrote
 from convolver.cli.wanted import CoreCounts, Wanted
 from convolver.convolution.verdict import beside_measured
 from convolver.errors import UnknownMachineError, UsageError
@@ -329,8 +329,8 @@ class Chain:
     def _add_elapsed(self, predictions: list[Prediction], threads: ThreadReplay | None) -> None:
         """Add the measured elapsed time, and elapsed times on other numbers of cores, where these are asked for."""
         if threads is None and not self.anew:
-            if self.scaling.wanted and self._threads_without_log <= 1:
-                say("--scaling has nothing to say: the program had one thread.")
+            if self._threads_without_log <= 1:
+                say_one_thread(cores=self.wanted.cores, scaling=self.scaling.wanted, pin=self.pinning)
             return
         from convolver.convolution.scaled_threads import ThreadScaling
 

@@ -20,6 +20,7 @@ from convolver.cli.common import (
     new_file,
     pinning,
     refuse_given,
+    say_one_thread,
     wrote,
 )
 from convolver.plotting import style
@@ -61,6 +62,8 @@ def verb(
     existing(program)
     machine = find_machine(base)
     found = what_if(program, machine, hits=hits, cores=cores, pinning=pinning(pin), progress=terminal_progress())
+    if found[0].processor_seconds is None:
+        say_one_thread(cores=cores, pin=pin)
     name = machine_label(machine.name, machine.projected)
     if plot is not None:
         from convolver.plotting.choice_picture import draw_what_if

@@ -240,6 +240,17 @@ def test_addresses_are_decoded_once_for_everything_and_then_never_again(folder, 
     assert all(part.core is not None and part.falls.pages is not None for part in cold.parts)
 
 
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [("predict", "--cores 2 --scaling 1,2"), ("choose", "--cores 2 --pin compact"), ("what-if", "--pin scatter")],
+)
+def test_options_for_threads_are_said_to_change_nothing_of_one(verb, options, run):
+    machines = ["-m", "here,fast"] if verb == "choose" else ["--base", "here"]
+    said = run(verb, "cg.cvt", *machines, *options.split(), code=0).stderr
+    names = [word for word in options.split() if word.startswith("--")]
+    assert f"{' and '.join(names)} ha{'ve' if len(names) > 1 else 's'} nothing to say: the program had one thread." in said
+
+
 def test_a_machine_in_a_state_is_no_projected_one(run):
     machines = ["--base", "cloud-epyc-milan@alone", "--target", "cloud-server@alone", "--target", "server-hbm"]
     document = json.loads(run("predict", "cg.cvt", *machines, "--json", code=0).stdout)
