@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -72,13 +74,19 @@ def verb(
         refuse_given(context, ["as_json", "as_csv"], "with --stop")
     if export is not None:
         refuse_given(context, ["stop", "full", "engine", "jobs", "as_json", "as_csv"], "with --export")
-        paths, left_out = export_machine(chosen, campaign.parent, output, export, fresh=fresh, patience=wait, progress=progress)
+        with _say_how_to_go_on(output):
+            paths, left_out = export_machine(
+                chosen, campaign.parent, output, export, fresh=fresh, patience=wait, progress=progress
+            )
         for path in paths:
             wrote(path)
         for name, reason in left_out.items():
             say(f"Left out: {name}: {reason}")
         return
-    result = validate(chosen, campaign.parent, output, stop=ends, fresh=fresh, patience=wait, processes=jobs, progress=progress)
+    with _say_how_to_go_on(output):
+        result = validate(
+            chosen, campaign.parent, output, stop=ends, fresh=fresh, patience=wait, processes=jobs, progress=progress
+        )
     if result is None:
         say(f"All is {stop} and kept in {output}; the same command without --stop goes on.")
         return
@@ -87,6 +95,15 @@ def verb(
     _say_busy(result)
     if not as_data.printed(result.summary, lambda: result.rows):
         print_result(result)
+
+
+@contextmanager
+def _say_how_to_go_on(output: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"What was measured and traced until then is kept in {output}; the same command without --fresh goes on.")
+        raise
 
 
 def _say_busy(result: Validation) -> None:

@@ -25,6 +25,7 @@ from convolver.progress import SILENT, Progress, step
 from convolver.signature.block_columns import IDENTITY
 from convolver.signature.signature import Signature
 from convolver.tracing.reader import Trace
+from convolver.units import listed
 from convolver.validating.campaign import Campaign, Condition, Job, Mode
 from convolver.validating.measuring import CampaignRuns
 from convolver.validating.tracing import trace_job
@@ -110,7 +111,7 @@ class Predictor:
         rows: list[dict[str, Any]] = []
         measured = self.measured(job)
         if not measured:
-            return JobRows(rows, {job.name: "no run of it ended well"}, [])
+            return JobRows(rows, {job.name: self._not_measured(job)}, [])
         pairs: list[dict[str, Any]] = []
         left_out: dict[str, str] = {}
         paths: Analysis | None = None
@@ -165,6 +166,12 @@ class Predictor:
         """Return what was measured of a job by the names of the conditions under which it can be predicted."""
         known = ((one.name, self._measured(job, one)) for one in self.campaign.condition if one.name in self.machines)
         return {name: fields for name, fields in known if fields is not None}
+
+    def _not_measured(self, job: Job) -> str:
+        """Return why nothing is known of a job to compare with."""
+        ended = sorted({run.status for run in self.runs.all if run.job == job.key})
+        words = f"its runs ended with status {listed([str(one) for one in ended])}, not {job.status}"
+        return words if ended else "nothing was measured of it"
 
     def _measured(self, job: Job, condition: Condition) -> dict[str, Any] | None:
         if condition.profile:

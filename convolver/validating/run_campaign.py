@@ -115,7 +115,8 @@ def _run(command: Sequence[str], folder: Path, what: str) -> None:
     except (OSError, ValueError) as error:
         raise ToolError(f"{what} cannot be started: {getattr(error, 'strerror', None) or error}.") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        lines = done.stderr.strip().splitlines() or ["nothing"]
+        said = next((line for line in lines if "error:" in line), lines[-1])  # a compiler's first
         raise ToolError(f"{what} failed with status {done.returncode}; it said: {said}")
 
 

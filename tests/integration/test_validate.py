@@ -379,6 +379,20 @@ def test_a_campaign_that_stops_says_what_it_left_out(folder, convolver):
     assert "second is left out: its times are of other programs or inputs." in said
 
 
+def test_an_interrupted_campaign_says_how_it_goes_on(folder, convolver, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_campaign, "prepare", interrupted)
+    said = convolver("validate", "c.toml", "-o", "out", cwd=folder, code=130).stderr
+    assert "is kept in out; the same command without --fresh goes on." in said
+
+
+def test_the_first_error_of_a_compiler_is_named(folder):
+    (folder / "spin.c").write_text("int main(void) { return nothing; }")
+    assert "undeclared" in prepared(folder)[2]["spin"]
+
+
 def test_a_folder_that_cannot_be_made_is_one_sentence(folder, convolver):
     said = convolver("validate", "c.toml", "-o", "spin.c", cwd=folder, code=2).stderr
     assert said.startswith("convolver: The campaign cannot be kept in spin.c (")
