@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from convolver.errors import PredictionError
+from convolver.errors import PredictionError, UsageError
 from convolver.heavy import pl
 from convolver.machine.maps import MEMORY
 from convolver.machine.profile import Curve, MachineProfile
@@ -103,7 +103,12 @@ def block_points(machine: MachineProfile, times: BlockTimes, least: float = LEAS
 
 
 def draw(machine: MachineProfile, times: BlockTimes | None, look: Look, *, top: int = 8) -> Figure:
-    """Return the picture; ``times`` are block times on this machine, ``top`` blocks get a label."""
+    """Return the picture; ``times`` are block times on this machine, ``top`` blocks get a label.
+
+    Raises :class:`UsageError` for times on another machine.
+    """
+    if times is not None and times.machine != machine.name:
+        raise UsageError(f"The block times are of '{times.machine}', not of '{machine.name}'; give that machine's profile.")
     drawn, axes = style.figure(9.0 if times is None else 11.5)
     curves = shown_curves(machine)
     for index, (label, curve) in enumerate(curves):

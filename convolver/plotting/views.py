@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from convolver.schema import schema_of
 MACHINE, TIMES, SIGNATURE, HITS, PREDICTION, TIMELINE, MODEL = (
     f"convolver.{name}" for name in ("machine", "block_times", "signature", "hit_rates", "prediction", "timeline", "model")
 )
-Inputs = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -27,81 +27,37 @@ class Options:
     at: Mapping[str, float] = field(default_factory=dict)
     to: float | None = None
 
-    def labelled(self) -> dict[str, int]:
-        """Return ``top`` as keyword where it was given."""
-        return {} if self.top is None else {"top": self.top}
-
 
 @dataclass(frozen=True)
 class View:
-    """A picture: ``needs`` says how many artifacts of each schema it takes (least, most; None: any number)."""
+    """A picture that ``module`` draws: ``needs`` says how many artifacts of each schema it takes (least, most; None: any number),
+    ``options`` which of :class:`Options`."""
 
     needs: Mapping[str, tuple[int, int | None]]
-    draw: Callable[[Inputs, Look, Options], Figure]
+    module: str
+    options: tuple[str, ...] = ()
 
-
-def _maps(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.maps_picture import draw
-
-    machine, times = inputs[MACHINE][0], next(iter(inputs[TIMES]), None)
-    if times is not None and times.machine != machine.name:
-        raise UsageError(f"The block times are of '{times.machine}', not of '{machine.name}'; give that machine's profile.")
-    return draw(machine, times, look, **options.labelled())
-
-
-def _roofline(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.roofline import draw
-
-    return draw(inputs[MACHINE][0], inputs[SIGNATURE][0], inputs[TIMES][0], look, **options.labelled())
-
-
-def _blocks(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.compared_blocks import draw
-
-    base, target = inputs[TIMES]
-    return draw(base, target, look, **options.labelled())
-
-
-def _parity(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.parity import draw
-
-    return draw(inputs[PREDICTION], look)
-
-
-def _ranks(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.rank_timeline import draw
-
-    return draw(inputs[TIMELINE][0], look)
-
-
-def _scaling(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.scaling_curve import draw
-
-    return draw(inputs[MODEL][0], look, at=options.at, to=options.to)
-
-
-def _threads(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.elapsed_curves import draw
-
-    return draw(inputs[PREDICTION], look)
-
-
-def _misses(inputs: Inputs, look: Look, options: Options) -> Figure:
-    from convolver.plotting.miss_ratios import draw
-
-    return draw(inputs[HITS][0], look)
+    def draw(self, inputs: Mapping[str, Sequence[Any]], look: Look, options: Options) -> Figure:
+        """Return the picture of artifacts in the order of ``needs``; where any number of a schema goes, they are a list."""
+        artifacts: list[Any] = []
+        for schema, (_, most) in self.needs.items():
+            found = inputs[schema]
+            artifacts += [found] if most is None else [*found, *[None] * (most - len(found))]
+        chosen = {name: getattr(options, name) for name in self.options if getattr(options, name) is not None}
+        drawn: Figure = import_module(f"convolver.plotting.{self.module}").draw(*artifacts, look, **chosen)
+        return drawn
 
 
 ONE, OPTIONAL = (1, 1), (0, 1)
 VIEWS: dict[str, View] = {
-    "maps": View({MACHINE: ONE, TIMES: OPTIONAL}, _maps),
-    "roofline": View({MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, _roofline),
-    "blocks": View({TIMES: (2, 2)}, _blocks),
-    "parity": View({PREDICTION: (1, None)}, _parity),
-    "ranks": View({TIMELINE: ONE}, _ranks),
-    "scaling": View({MODEL: ONE}, _scaling),
-    "threads": View({PREDICTION: (1, None)}, _threads),
-    "misses": View({HITS: ONE}, _misses),
+    "maps": View({MACHINE: ONE, TIMES: OPTIONAL}, "maps_picture", ("top",)),
+    "roofline": View({MACHINE: ONE, SIGNATURE: ONE, TIMES: ONE}, "roofline", ("top",)),
+    "blocks": View({TIMES: (2, 2)}, "compared_blocks", ("top",)),
+    "parity": View({PREDICTION: (1, None)}, "parity"),
+    "ranks": View({TIMELINE: ONE}, "rank_timeline"),
+    "scaling": View({MODEL: ONE}, "scaling_curve", ("at", "to")),
+    "threads": View({PREDICTION: (1, None)}, "elapsed_curves"),
+    "misses": View({HITS: ONE}, "miss_ratios"),
 }
 
 
