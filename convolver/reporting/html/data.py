@@ -35,11 +35,6 @@ def pack(document: Any) -> str:
     return base64.b64encode(zlib.compress(text, 9)).decode()
 
 
-def unpack(text: str) -> Any:
-    """Return the document in a packed text."""
-    return json.loads(zlib.decompress(base64.b64decode(text)))
-
-
 def page_data(bundle: Bundle) -> dict[str, Any]:
     """Return everything that the page shows interactively; blocks are in order of the base's time."""
     order = bundle.base.table.select("block").with_row_index("row")
