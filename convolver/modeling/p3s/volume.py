@@ -14,41 +14,30 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from convolver.errors import ModelError
+from convolver.modeling.expression import evaluate
 from convolver.modeling.p3s.rules import balanced
 
-Shape = Callable[[int, int], float]
-"""A function of process count and problem size."""
-
-
-SHAPES: dict[str, Shape] = {
-    "1": lambda p, n: 1.0,
-    "(floor(N/q)+1)^2": lambda p, n: float((n // math.isqrt(p) + 1) ** 2),
-    "ceil(N/q)^2": lambda p, n: float(math.ceil(n / math.isqrt(p)) ** 2),
-    "(floor(N/q)+1)": lambda p, n: float(n // math.isqrt(p) + 1),
-    "ceil(N/q)": lambda p, n: float(math.ceil(n / math.isqrt(p))),
-    "q*ceil(N/q)^2": lambda p, n: float(math.isqrt(p) * math.ceil(n / math.isqrt(p)) ** 2),
-    "(q-1)*(N/q)^2": lambda p, n: (math.isqrt(p) - 1) * (n / math.isqrt(p)) ** 2,
-    "(q-1)*floor(N/q)^2": lambda p, n: float((math.isqrt(p) - 1) * (n // math.isqrt(p)) ** 2),
-    "(q-1)*ceil(N/q)^2": lambda p, n: float((math.isqrt(p) - 1) * math.ceil(n / math.isqrt(p)) ** 2),
-    "N^2/q": lambda p, n: n * n / math.isqrt(p),
-    "N/P": lambda p, n: n / p,
-    "N/C": lambda p, n: n / balanced(p)[1],
-    "N/R": lambda p, n: n / balanced(p)[0],
-    "ceil(N/C)": lambda p, n: float(math.ceil(n / balanced(p)[1])),
-    "ceil(N/R)": lambda p, n: float(math.ceil(n / balanced(p)[0])),
-    "floor(N/C)": lambda p, n: float(n // balanced(p)[1]),
-    "floor(N/R)": lambda p, n: float(n // balanced(p)[0]),
-    "1/P": lambda p, n: 1 / p,
-    "1/C": lambda p, n: 1 / balanced(p)[1],
-    "1/R": lambda p, n: 1 / balanced(p)[0],
-    "1/q": lambda p, n: 1 / math.sqrt(p),
-    "1/P^2": lambda p, n: 1 / p**2,
-}
+_SHAPES = (
+    "1 (floor(N/q)+1)^2 ceil(N/q)^2 (floor(N/q)+1) ceil(N/q) q*ceil(N/q)^2 (q-1)*(N/q)^2 (q-1)*floor(N/q)^2 (q-1)*ceil(N/q)^2 "
+    "N^2/q N/P N/C N/R ceil(N/C) ceil(N/R) floor(N/C) floor(N/R) 1/P 1/C 1/R 1/q 1/P^2"
+)
+SHAPES = _SHAPES.split()
 """One-coefficient shapes; q = sqrt(P), R x C the process grid, N the problem size."""
+
+
+@lru_cache(maxsize=1 << 16)
+def shape_value(shape: str, processes: int, size: int) -> float:
+    """Return what a shape is at a process count and a problem size; q is a whole number where it divides N."""
+    rows, columns = balanced(processes)
+    q = math.sqrt(processes) if "N" not in shape else math.isqrt(processes)
+    return float(evaluate(shape, {"P": processes, "q": q, "R": rows, "C": columns, "N": size}))
+
+
 _ROUNDING = 1e-12
 _OFFSETS = ("1/P", "1/q", "(floor(N/q)+1)", "ceil(N/q)", "N/C", "N/R")
 
@@ -68,7 +57,7 @@ class VolumeForm:
         """Return the bytes of a message at a process count."""
         if self.power is not None:
             return float(self.factor * processes**self.power)
-        return self.factor * SHAPES[self.shape](processes, self.size) + self.offset
+        return self.factor * shape_value(self.shape, processes, self.size) + self.offset
 
     def __str__(self) -> str:
         """Return the form as text, as the table of equations prints it."""
@@ -88,7 +77,7 @@ def power_form(sizes: Mapping[int, float]) -> VolumeForm:
 
 
 def _fitted(name: str, sizes: Mapping[int, float], size: int) -> VolumeForm | None:
-    values = np.array([SHAPES[name](p, size) for p in sizes])
+    values = np.array([shape_value(name, p, size) for p in sizes])
     target = np.array(list(sizes.values()), dtype=np.float64)
     if (values <= 0).any():
         return None
@@ -97,7 +86,7 @@ def _fitted(name: str, sizes: Mapping[int, float], size: int) -> VolumeForm | No
 
 
 def _with_offset(name: str, sizes: Mapping[int, float], size: int) -> VolumeForm | None:
-    values = np.array([SHAPES[name](p, size) for p in sizes])
+    values = np.array([shape_value(name, p, size) for p in sizes])
     target = np.array(list(sizes.values()), dtype=np.float64)
     if len(sizes) < 3 or np.ptp(values) == 0:
         return None
