@@ -19,9 +19,7 @@ _OWN = ("P", "samples", "alpha_seconds", "beta_latencies", "gamma_bytes", "not_s
 
 def show_model(model: Model, as_data: AsData) -> None:
     """Print a model: equation, terms with errors and flags, quality, validation, baselines."""
-    from convolver.modeling.model_artifact import finite
-
-    summary = finite(model.summary())
+    summary = model.summary()
     if as_data.printed(lambda: summary, lambda: summary["terms"]):
         return
     from convolver.reporting.metadata import metadata

@@ -18,9 +18,8 @@ import numpy as np
 from convolver import __version__
 from convolver.errors import ModelError, ModelUsageError
 from convolver.heavy import pl
-from convolver.modeling.coefficient_units import coefficient_unit, parse_unit
 from convolver.modeling.cross_validation import quality
-from convolver.modeling.expression import Values
+from convolver.modeling.expression import Values, coefficient_unit, parse_unit
 from convolver.modeling.model_artifact import Baseline, Model, Term
 from convolver.modeling.regress import Fit, nnls, ols, relative_weights
 from convolver.modeling.table import Observations, Table

@@ -11,9 +11,8 @@ critical path with its seconds of work, its latencies and its bytes. The paper's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,8 +36,7 @@ _SAMPLES = 8
 """A path needs so many."""
 
 
-@dataclass(frozen=True)
-class LongestPaths:
+class LongestPaths(NamedTuple):
     """The paths of one P: a regression each, on the samples where it is the longest; ``error``: largest when cross-validated.
 
     ``residuals``: log(measured / predicted) of each sample by paths of the others.
@@ -47,10 +45,6 @@ class LongestPaths:
     fits: tuple[Fit, ...]
     error: float
     residuals: tuple[float, ...]
-
-    def __call__(self, latency: Values, bandwidth: Values) -> Values:
-        """Return the seconds of the longest path."""
-        return np.max([fit.predict(_design(latency, bandwidth)) for fit in self.fits], axis=0)
 
 
 def _design(latency: Values, bandwidth: Values) -> Values:

@@ -54,12 +54,10 @@ class Observations:
         return replace(self, x={k: v[keep] for k, v in self.x.items()}, y=self.y[keep])
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(schema.TableArtifact):
     """Measurements in long form; ``table`` has the columns of docs/formats/table.md."""
 
-    table: pl.DataFrame
-    header: Mapping[str, Any]
+    schema = SCHEMA
 
     @classmethod
     def of(cls, frame: pl.DataFrame, inputs: Mapping[str, Any] | None = None) -> Table:
@@ -112,7 +110,7 @@ class Table:
         """Read a table: ``.parquet``, ``.csv``, or one of Extra-P's files (``.jsonl``, ``.json``, ``.txt``)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
-            return cls(*schema.load_table(path, SCHEMA))
+            return super().load(path)
         if suffix == ".csv":
             return cls._of_csv(path, target)
         if suffix in extrap.READERS:
@@ -135,18 +133,13 @@ class Table:
         """Write the table in the format of the file's ending (see :meth:`load`)."""
         suffix = Path(path).suffix.lower()
         if suffix == ".parquet":
-            schema.save_table(self.table, self.header, path)
+            super().save(path)
         elif suffix == ".csv":
             save_text(path, self.table.write_csv())
         elif suffix in extrap.WRITERS:
             save_text(path, extrap.WRITERS[suffix](self.table, self.parameters))
         else:
             raise FormatError(f"{path} has an ending that is no table; use .parquet, .csv, .jsonl, .json or .txt.")
-
-    @property
-    def id(self) -> str:
-        """Return the content id."""
-        return str(self.header["id"])
 
     @property
     def parameters(self) -> tuple[str, ...]:

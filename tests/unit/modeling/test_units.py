@@ -5,7 +5,7 @@ import pytest
 
 from convolver.errors import ModelError
 from convolver.modeling.base import fit
-from convolver.modeling.coefficient_units import coefficient_unit, format_unit, parse_unit
+from convolver.modeling.expression import coefficient_unit, format_unit, parse_unit
 
 UNITS = {"L": "s", "BW": "B/s", "P": "1"}
 
