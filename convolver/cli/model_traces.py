@@ -140,12 +140,12 @@ def scale_command(
 
 def scalable_of(traces: list[Path], size: list[int] | None, point: list[str] | None) -> tuple[ScalableTrace, Rates | None]:
     """Return the scalable trace of the files, and the seconds of instructions at the points; None where there are none."""
-    from convolver.modeling.p3s.p3s_traces import read_trace
     from convolver.modeling.p3s.slt import build
+    from convolver.mpi.sources import load_operations
 
     read: dict[int, Trace] = {}
     for path in traces:
-        trace = read_trace(path)
+        trace = load_operations(path)
         if len(trace) in read:
             raise UsageError(f"{path} has {len(trace)} ranks as another trace has; give one trace a process count.")
         read[len(trace)] = trace
@@ -155,15 +155,15 @@ def scalable_of(traces: list[Path], size: list[int] | None, point: list[str] | N
 
 def _rates(scalable: ScalableTrace, points: list[str]) -> Rates | None:
     """Return the seconds of instructions at the points, None where there are none."""
-    from convolver.modeling.p3s.p3s_traces import read_trace
     from convolver.modeling.p3s.points import measured_rates
+    from convolver.mpi.sources import load_operations
 
     read = []
     for text in points:
         names = text.split(",")
         if len(names) < 2 or not all(names):
             raise UsageError(f"'{text}' is no point of measurement; give --point COUNTED,TIMED, two traces of one run or more.")
-        read.append([read_trace(name) for name in names])
+        read.append([load_operations(name) for name in names])
     return measured_rates(scalable.root, read) if read else None
 
 

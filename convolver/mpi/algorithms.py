@@ -15,7 +15,7 @@ import numpy as np
 
 from convolver._native.replay_core import COLUMNS
 from convolver.errors import UsageError
-from convolver.mpi.events import IMMEDIATE, EventKind, Events, Op, Sync, columns_of, make_events
+from convolver.mpi.events import IMMEDIATE, SPLIT, EventKind, Events, Op, Sync, columns_of, make_events
 
 Step = tuple[int | None, int, int | None, int]
 Schedule = Callable[[int, int, int, int], list[Step]]
@@ -160,8 +160,6 @@ DEFAULTS: dict[Op, str] = {
     Op.REDUCE_SCATTER_BLOCK: "pairwise",
     Op.SCAN: "doubling-scan",
 }
-_SPLIT = {Op.SCATTER, Op.SCATTERV, Op.ALLTOALL, Op.ALLTOALLV, Op.ALLTOALLW, Op.REDUCE_SCATTER, Op.REDUCE_SCATTER_BLOCK}
-"""Operations whose sent bytes are those for all members together."""
 
 
 @dataclass
@@ -234,7 +232,7 @@ def _messages(
     row: tuple[Any, ...], one: _Instance, position: int, members: list[int], names: dict[Op, str]
 ) -> list[tuple[Any, ...]]:
     op, comm, p = Op(row[2]), row[5], len(members)
-    size = one.size // p if op in _SPLIT else one.size
+    size = one.size // p if op in SPLIT else one.size
     made: list[tuple[Any, ...]] = []
     # A negative tag is no program's own. One serves all steps: messages of a pair are matched in the order they were sent, and a
     # step's number would differ between the members of an uneven group.

@@ -67,6 +67,9 @@ class Sync(IntEnum):
     ROOT = lib.CV_REPLAY_ROOT_SYNC
 
 
+SPLIT = (Op.ALLTOALL, Op.ALLTOALLV, Op.ALLTOALLW, Op.SCATTER, Op.SCATTERV, Op.REDUCE_SCATTER, Op.REDUCE_SCATTER_BLOCK)
+"""Operations whose sent bytes are those for all members together."""
+
 WORLD = 1
 """Id of the communicator of all tasks; stock Dimemas ignores collectives on communicator 0."""
 

@@ -19,7 +19,7 @@ from convolver.child_processes import end_with_parent
 from convolver.errors import NoiseWarning, ToolError, ToolNotFoundError, UsageError
 from convolver.locations import program
 from convolver.mpi.capture import FLAGS, compile_with, find_mpicc
-from convolver.mpi.events import MARK_EVENT, EventKind, Events, Op, Sync
+from convolver.mpi.events import MARK_EVENT, SPLIT, EventKind, Events, Op, Sync
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.network_replay import Replayer
 from convolver.mpi.pingpong import why_it_failed
@@ -28,8 +28,6 @@ from convolver.mpi.timeline import Timeline
 MAGIC = b"CVPLAY01"
 LARGEST = 2**31 - 1
 RECORD = np.dtype([(name, kind) for name, kind in COLUMNS.items() if name != "extra"], align=True)
-_SPLIT = (Op.ALLTOALL, Op.ALLTOALLV, Op.ALLTOALLW, Op.SCATTER, Op.SCATTERV, Op.REDUCE_SCATTER, Op.REDUCE_SCATTER_BLOCK)
-"""Operations in which what a task sends is split among all."""
 _ROOTED = (Op.BCAST, Op.GATHER, Op.GATHERV, Op.SCATTER, Op.SCATTERV)
 
 
@@ -164,7 +162,7 @@ def _even_collectives(events: Events, records: NDArray[np.void]) -> None:
         for same in np.array(rows).T:
             op = Op(int(records["op"][same[0]]))
             sent, flag = int(records["bytes"][same].max()), records["partner"][same]
-            part = -(-sent // len(members)) if op in _SPLIT else max(sent, int(extra[same].max())) if op == Op.BCAST else sent
+            part = -(-sent // len(members)) if op in SPLIT else max(sent, int(extra[same].max())) if op == Op.BCAST else sent
             records["bytes"][same] = part
             root = int(np.searchsorted(members, flag[0])) if op == Op.REDUCE else int(np.argmax(flag == 1))
             records["partner"][same] = root if op in _ROOTED or op == Op.REDUCE else 0

@@ -73,27 +73,22 @@ def write_prv(timeline: Timeline, path: str | Path, *, placement: NDArray[np.int
     target = Path(path)
     ranks = len(timeline.ranks)
     nodes = np.zeros(ranks, np.int32) if placement is None else placement
-    threads = timeline.each == "thread"
-    head = _threads_header(timeline, ranks) if threads else _prv_header(timeline, nodes)
-    lines = [head, *_prv_records(timeline, ranks)]
-    save_text(target, "\n".join(lines) + "\n")
+    save_text(target, "\n".join([_prv_header(timeline, nodes), *_prv_records(timeline, ranks)]) + "\n")
     save_text(target.with_suffix(".pcf"), _pcf())
-    save_text(target.with_suffix(".row"), _row(ranks, threads))
-
-
-def _threads_header(timeline: Timeline, threads: int) -> str:
-    """Return the header of one task with several threads."""
-    end = _nanoseconds(np.array([timeline.predicted_seconds]))[0]
-    return f"#Paraver (01/01/2026 at 00:00):{end}_ns:1({threads}):1:1({threads}:1)"
+    save_text(target.with_suffix(".row"), _row(ranks, timeline.each == "thread"))
 
 
 def _prv_header(timeline: Timeline, nodes: NDArray[np.int32]) -> str:
+    """Return the header of several ranks, or of one with several threads."""
     ranks, used = len(nodes), np.unique(nodes)
+    end = _nanoseconds(np.array([timeline.predicted_seconds]))[0]
+    head = f"#Paraver (01/01/2026 at 00:00):{end}_ns"
+    if timeline.each == "thread":
+        return f"{head}:1({ranks}):1:1({ranks}:1)"
     cpus = ",".join(str(int(np.count_nonzero(nodes == n))) for n in used)
     tasks = ",".join(f"1:{int(np.searchsorted(used, n)) + 1}" for n in nodes)
-    end = _nanoseconds(np.array([timeline.predicted_seconds]))[0]
     world = ":".join(str(r + 1) for r in range(ranks))
-    return f"#Paraver (01/01/2026 at 00:00):{end}_ns:{len(used)}({cpus}):1:{ranks}({tasks}),1\nc:1:1:{ranks}:{world}"
+    return f"{head}:{len(used)}({cpus}):1:{ranks}({tasks}),1\nc:1:1:{ranks}:{world}"
 
 
 def _prv_records(timeline: Timeline, ranks: int) -> list[str]:

@@ -11,6 +11,7 @@ from convolver.mpi.cfg import read_cfg
 from convolver.mpi.dim import read_dim
 from convolver.mpi.events import Events
 from convolver.mpi.network import Network, network_from_profile
+from convolver.mpi.time_independent import Trace, from_events, read_events, read_ti
 from convolver.progress import SILENT, Progress
 from convolver.schema import held
 
@@ -36,12 +37,18 @@ def load_events(path: str | Path, *, progress: Progress = SILENT) -> Events:
 
         return read_prv(path)
     if path.suffix == ".txt" and not magic.startswith(b"#DIMEMAS"):
-        from convolver.mpi.time_independent import read_events
-
         return read_events(path)
     if not magic.startswith(b"#DIMEMAS") and (found := held(path)):
         raise FormatError(f"{path} holds {found}, but a trace of MPI calls is needed here; `convolver mpi trace` records one.")
     return read_dim(path, progress=progress)
+
+
+def load_operations(path: str | Path) -> Trace:
+    """Read the operations of each rank: a .txt is a time-independent trace, anything else what :func:`load_events` reads.
+
+    Raises :class:`FormatError` for a damaged file and what :func:`convolver.mpi.time_independent.from_events` raises.
+    """
+    return read_ti(path) if Path(path).suffix == ".txt" else from_events(load_events(path))
 
 
 def load_network(path: str | Path, ranks: int) -> Network:

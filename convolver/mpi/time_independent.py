@@ -6,11 +6,14 @@ events a unit of work is a nanosecond, as in all counted ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
+
+import numpy as np
 
 from convolver.errors import FormatError, ModelError, UsageError
 from convolver.foreign_text import named_file
@@ -182,6 +185,51 @@ def _given_and_got(op: Op, size: int, root: bool, ranks: int) -> tuple[int, int]
     if op in (Op.SCATTER, Op.SCATTERV):
         return (size, size // ranks) if root else (0, size)
     return (size // ranks, size) if op in (Op.ALLGATHER, Op.ALLGATHERV) else (size, size)
+
+
+_RECEIVES = {EventKind.RECV: "recv", EventKind.IRECV: "irecv", EventKind.WAIT: "wait"}
+
+
+def from_events(events: Events) -> Trace:
+    """Return the operations of events, their work in nanoseconds of the bursts: instructions where these were counted.
+
+    What is left out is left out of time-independent traces too: waits for sends (their work goes to the call that follows) and
+    work after the last call; collectives of a task with itself are, too. Raises :class:`ModelError` for collectives of some tasks
+    only and for non-blocking ones.
+    """
+    members = np.diff(events.member_first).tolist()
+    names = list(events.columns)
+    columns = zip(*(events.columns[name].tolist() for name in names), strict=True)
+    rows = [dict(zip(names, values, strict=True)) for values in columns]
+    ranks = [rows[first:last] for first, last in pairwise(events.first.tolist())]
+    return [list(_operations(listed, members, events.ranks)) for listed in ranks]
+
+
+def _operations(rows: Sequence[dict[str, Any]], members: Sequence[int], ranks: int) -> Iterator[Operation]:
+    work = 0.0
+    for row in rows:
+        kind = EventKind(row["kind"])
+        if kind in (EventKind.BURST, EventKind.GPU):
+            work += row["seconds"] * WORK_PER_SECOND
+        elif kind not in (EventKind.NOOP, EventKind.EVENT, EventKind.SEND_WAIT):
+            if kind == EventKind.COLLECTIVE and members[row["comm"]] < ranks:
+                if members[row["comm"]] == 1:
+                    continue
+                raise ModelError(
+                    f"A {Op(row['op']).name.lower()} of some tasks only cannot be scaled (P3S); split no communicator."
+                )
+            yield _recorded(kind, row, work)
+            work = 0.0
+
+
+def _recorded(kind: EventKind, row: dict[str, Any], work: float) -> Operation:
+    if kind == EventKind.COLLECTIVE:
+        op = Op(row["op"])
+        if row["flags"] not in (Sync.BLOCKING, Sync.ROOT):
+            raise ModelError(f"A non-blocking {op.name.lower()} cannot be scaled (P3S); use blocking collectives.")
+        return Operation(op.name.lower(), -1, max(row["bytes"], row["extra"]), 0, work)
+    name = _RECEIVES.get(kind) or ("isend" if row["flags"] & IMMEDIATE else "send")
+    return Operation(name, row["partner"], 0 if kind == EventKind.WAIT else row["bytes"], row["tag"], work)
 
 
 FLOPS_PER_SECOND = 1e9

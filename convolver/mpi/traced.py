@@ -97,7 +97,7 @@ def count(argv: Sequence[str], output: str | Path, *, mpicc: str | None = None) 
     """Run an MPI command under the tracer, write its trace with counted work as ``output`` and return the exit status.
 
     ``smpirun`` gives a time-independent trace (.txt), another launcher, whose ranks are real, an events artifact (.parquet);
-    :func:`convolver.modeling.p3s.p3s_traces.read_trace` reads both. One unit of work is one instruction; in events that is a
+    :func:`convolver.mpi.sources.load_operations` reads both. One unit of work is one instruction; in events that is a
     nanosecond. Raises :class:`UsageError` for a name with another ending, :class:`ToolNotFoundError` without SimGrid, Valgrind, a
     compiler or mpicc, and :class:`TracerError` when the run left no trace or its ranks were not counted.
     """

@@ -12,10 +12,10 @@ import warnings
 import pytest
 
 from convolver.errors import NoiseWarning, ReplayError, ToolNotFoundError, UsageError
-from convolver.modeling.p3s.p3s_traces import WORK_PER_SECOND
 from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, EventsBuilder, Op
 from convolver.mpi.play import play
 from convolver.mpi.sources import load_events
+from convolver.mpi.time_independent import WORK_PER_SECOND
 from convolver.mpi.traced import count
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from convolver.errors import ModelError, UsageError
 from convolver.modeling.p3s.executable_signature import phase_times, signature
-from convolver.modeling.p3s.p3s_traces import from_events, read_trace
 from convolver.modeling.p3s.points import measured_rates
 from convolver.modeling.p3s.rules import Rule
 from convolver.modeling.p3s.slt import build
@@ -15,7 +14,8 @@ from convolver.mpi.events import IMMEDIATE, MARK_EVENT, EventKind, EventsBuilder
 from convolver.mpi.network import flat_configuration
 from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import LARGEST, Marks, marks_of, packed
-from convolver.mpi.time_independent import MARK, Operation, to_events
+from convolver.mpi.sources import load_operations
+from convolver.mpi.time_independent import MARK, Operation, from_events, to_events
 
 STEPS = 30
 
@@ -108,7 +108,7 @@ def test_events_of_real_ranks_become_the_operations_that_simulated_ones_have(tmp
         builder.burst(rank, 2e-6).wait_send(rank, 1 - rank, 80, tag=3).burst(rank, 3e-6)
         builder.collective(rank, Op.ALLREDUCE, sent=16, received=16).burst(rank, 9e-6)
     builder.build().save(tmp_path / "t.parquet")
-    first = read_trace(tmp_path / "t.parquet")[0]
+    first = load_operations(tmp_path / "t.parquet")[0]
     assert [(o.name, o.partner, o.bytes, round(o.work)) for o in first] == [
         ("isend", 1, 80, 1000),
         ("irecv", 1, 80, 0),

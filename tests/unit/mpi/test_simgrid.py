@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from convolver.errors import FormatError, UsageError
-from convolver.modeling.p3s.p3s_traces import from_events
 from convolver.mpi.events import IMMEDIATE, EventKind, EventsBuilder, Op, Sync
 from convolver.mpi.network import Network, flat_configuration
 from convolver.mpi.network_replay import Replayer
 from convolver.mpi.play import RECORD, packed
 from convolver.mpi.sources import load_events
-from convolver.mpi.time_independent import Operation, format_platform, read_ti, to_events, write_ti
+from convolver.mpi.time_independent import Operation, format_platform, from_events, read_ti, to_events, write_ti
 
 
 def test_a_trace_has_one_file_a_rank_with_one_action_a_record(tmp_path):
