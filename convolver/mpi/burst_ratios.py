@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.choice import compared
-from convolver.errors import ConvolverWarning, FormatError
+from convolver.errors import ConvolverWarning, FormatError, UsageError
 from convolver.foreign_text import readable
 from convolver.mpi.events import EventKind, Events
-from convolver.mpi.join import cluster_bursts
 from convolver.mpi.recorded_ranks import Clock, RankRecording, as_events, read_ranks
 from convolver.mpi.traced import FOLDER
 from convolver.progress import SILENT, Progress, step
@@ -182,6 +181,25 @@ def same_calls(native: RankRecording, traced: RankRecording) -> bool:
     a, b = native.records, traced.records
     fields = ("call", "op", "comm")
     return len(a) == len(b) and np.array_equal(native.numbers, traced.numbers) and all(np.array_equal(a[f], b[f]) for f in fields)
+
+
+def cluster_bursts(mixes: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
+    """Group bursts that execute blocks in the same proportions; return a label for each.
+
+    ``mixes`` (bursts x blocks) counts the executions of each block in each burst; only proportions matter. K-means on the
+    normalized rows, with a fixed seed; there are never more labels than distinct rows.
+    """
+    from scipy.cluster.vq import kmeans2
+
+    if mixes.ndim != 2 or clusters < 1 or not np.all(mixes >= 0):
+        raise UsageError("Burst mixes are a table of counts, bursts by blocks, and at least one cluster is needed.")
+    total = mixes.sum(axis=1, keepdims=True)
+    shares = np.divide(mixes, total, out=np.zeros_like(mixes, dtype=float), where=total > 0)
+    distinct, inverse = np.unique(np.round(shares, 12), axis=0, return_inverse=True)
+    if len(distinct) <= clusters:
+        return np.asarray(inverse.reshape(-1), np.int64)
+    _, labels = kmeans2(shares, clusters, minit="++", seed=0)
+    return np.asarray(labels, np.int64)
 
 
 def _mixes(ranks: list[RankBursts], blocks: int) -> NDArray[np.float64]:

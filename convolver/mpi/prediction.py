@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from convolver.artifact_kinds import KINDS
 from convolver.convolution.block_times import BlockTimes
 from convolver.convolution.convolve import common_method
 from convolver.convolution.elapsed_replay import ThreadReplay, times_on
-from convolver.errors import SchemaError
+from convolver.errors import SchemaError, UsageError
 from convolver.machine.profile import MachineProfile
 from convolver.mpi.burst_ratios import CLUSTERS, BurstRatios, Times, burst_cpu_ratios
+from convolver.mpi.cfg import Configuration
 from convolver.mpi.events import EventKind, Events
-from convolver.mpi.join import RunPrediction, predict_run
 from convolver.mpi.network import Network, what_if
-from convolver.mpi.network_replay import as_network
+from convolver.mpi.network_replay import Ratio, Replayer, as_network
 from convolver.mpi.timeline import Timeline
 from convolver.progress import SILENT, Progress
 from convolver.schema import DocumentArtifact
@@ -30,6 +30,69 @@ from convolver.tracing.reader import Trace
 SCHEMA = "convolver.run_prediction"
 CLUSTER_EVENT = 90_000_001
 """Type of the events that mark the cluster of the following burst (value: cluster + 1) in an exported trace."""
+
+
+@dataclass(frozen=True)
+class RunPrediction:
+    """A predicted parallel run. ``base_seconds`` is the replay on the base machine with ratio 1: the check of the method.
+
+    ``low_seconds`` and ``high_seconds`` are replays with the ratio at the ends of its interval (high: slower network as well).
+    ``base_error`` is (base_seconds - measured_seconds) / measured_seconds, None where the run was not measured. ``timeline`` is
+    the replay of the run itself.
+    """
+
+    seconds: float
+    low_seconds: float
+    high_seconds: float
+    base_seconds: float
+    measured_seconds: float | None
+    timeline: Timeline | None = None
+
+    @property
+    def base_error(self) -> float | None:
+        """Return the signed relative error of the check on the base machine."""
+        return None if not self.measured_seconds else (self.base_seconds - self.measured_seconds) / self.measured_seconds
+
+
+def predict_run(
+    events: Events,
+    base: Network | Configuration | MachineProfile,
+    target: Network | Configuration | MachineProfile,
+    ratio: Ratio = 1.0,
+    *,
+    interval: tuple[float, float] | None = None,
+    burst_ratio: NDArray[np.float64] | None = None,
+    slower: Network | None = None,
+) -> RunPrediction:
+    """Predict the recorded run on ``target``: bursts divided by the CPU ratio (base time / target time), network of the target.
+
+    ``interval`` are factors on the ratio at the ends of its uncertainty, for example (0.9, 1.1), ``slower`` is the target's
+    network at its slowest, for the upper end. The measured seconds are what the recording noted. Errors as of
+    :func:`convolver.mpi.network_replay.replay`.
+    """
+    replayer = Replayer(events)
+    ranks = events.ranks
+    there = as_network(target, ranks)
+
+    def run(factor: float, network: Network | Configuration, record: bool = False) -> Timeline:
+        return replayer.run(network, np.asarray(ratio, np.float64) * factor, burst_ratio=burst_ratio, record=record)
+
+    low, high = interval or (1.0, 1.0)
+    if not 0 < low <= high:
+        raise UsageError(f"The ratio's interval {low} to {high} is not one; give factors such as (0.9, 1.1).")
+    timeline = run(1.0, there, record=True)
+    middle = timeline.predicted_seconds
+    measured = events.notes.get("measured_seconds")
+    # The recorder's own time is in the run, but neither in its bursts nor in its communication.
+    own = float(events.notes.get("recorder_seconds", 0.0))
+    return RunPrediction(
+        middle,
+        middle if high == 1.0 else run(high, there).predicted_seconds,
+        middle if low == 1.0 and slower is None else run(low, slower or there).predicted_seconds,
+        replayer.run(as_network(base, ranks)).predicted_seconds,
+        float(measured) - own if measured is not None else None,
+        timeline,
+    )
 
 
 class ParallelPrediction(DocumentArtifact):

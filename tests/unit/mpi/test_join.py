@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from convolver.errors import UsageError
+from convolver.mpi.burst_ratios import cluster_bursts
 from convolver.mpi.events import EventsBuilder
-from convolver.mpi.join import cluster_bursts, predict_run
 from convolver.mpi.network import flat_configuration
+from convolver.mpi.prediction import predict_run
 
 
 def recorded():
