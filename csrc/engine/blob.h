@@ -50,6 +50,11 @@ int cv_is_made(uint64_t address);                  /* code that the program made
 void cv_close_code(void);                          /* of files: it may be read, not executed */
 void cv_open_code(void);
 int cv_is_file(uint64_t address); /* code of a file */
+/* Whether the eight bytes at an address stay what they are; code at `user` is translated so. With the lock held. */
+int cv_is_constant(uint64_t address, uint64_t user);
+/* Those within a range may change: 1: `users` become addresses of the first and the last code that was translated with some; there may be
+ * more. 0: no more. */
+int cv_drop_constants(uint64_t low, uint64_t high, uint64_t *users);
 void cv_say_why(const char *text, uint64_t address);
 
 /* The translator (translator.h); all with the lock held.

@@ -78,16 +78,9 @@ void erase(int mode, uint64_t address)
             __atomic_store_n(&entries[k].code, 0, __ATOMIC_RELEASE); /* its entry is used again, or a table of them would fill up */
 }
 
-/* Code that goes away or changes: other code may come to the same addresses (dlclose, dlopen, mprotect). */
-int cv_forget(uint64_t low, uint64_t high)
+/* All superblocks with code between two addresses. */
+static void sever_between(uint64_t low, uint64_t high)
 {
-    cv_lock();
-    cv_forget_pages();
-    memset(lately, 0, sizeof lately);
-    if (!cv_drop_mappings(low, high)) {
-        cv_unlock();
-        return 0;
-    }
     for (uint64_t i = 0; i < SHARED->superblocks; i++) {
         struct cv_blob_superblock *b = &SUPERBLOCKS[i];
         for (uint32_t k = 0; k < b->listed; k++) {
@@ -98,6 +91,22 @@ int cv_forget(uint64_t low, uint64_t high)
             }
         }
     }
+}
+
+/* Code that goes away or changes: other code may come to the same addresses (dlclose, dlopen, mprotect). */
+int cv_forget(uint64_t low, uint64_t high)
+{
+    uint64_t users[2];
+    cv_lock();
+    cv_forget_pages();
+    memset(lately, 0, sizeof lately);
+    while (cv_drop_constants(low, high, users))
+        sever_between(users[0], users[1] + 1);
+    if (!cv_drop_mappings(low, high)) {
+        cv_unlock();
+        return 0;
+    }
+    sever_between(low, high);
     for (uint64_t i = 0; i < SHARED->segments; i++) {
         const uint64_t address = SEGMENTS[i].address;
         if (address + SEGMENTS[i].bytes <= low || address >= high)

@@ -318,6 +318,69 @@ int cv_mapping_of(uint64_t address, const char **why)
     return -1;
 }
 
+/* ---- memory that nobody can write to: pointers in it are constants, until a system call of the program changes that ---- */
+
+#define MOST_RANGES 2048
+
+static struct range {
+    uint64_t low, high, changes;
+    uint64_t users[2]; /* addresses of the first and the last code that was translated with constants of it; 0: none was */
+} ranges[MOST_RANGES];
+static int n_ranges;
+
+static void take_range(const char *at, const char *end)
+{
+    struct range r = {0, 0, 0, {0, 0}};
+    (void)end;
+    r.low = number(&at, 16);
+    at++;
+    r.high = number(&at, 16);
+    r.changes = at[2] == 'w' || at[4] != 'p';
+    for (int i = 0; i < n_ranges; i++)
+        if (ranges[i].low < r.high && r.low < ranges[i].high) { /* it has grown */
+            ranges[i].low = r.low;
+            ranges[i].high = r.high;
+            return;
+        }
+    if (n_ranges < MOST_RANGES)
+        ranges[n_ranges++] = r;
+}
+
+int cv_is_constant(uint64_t address, uint64_t user)
+{
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < n_ranges; i++) {
+            struct range *const r = &ranges[i];
+            if (address < r->low || address + 8 > r->high)
+                continue;
+            if (r->changes)
+                return 0;
+            r->users[0] = r->users[1] && r->users[0] < user ? r->users[0] : user;
+            r->users[1] = r->users[1] > user ? r->users[1] : user;
+            return 1;
+        }
+        if (again || n_ranges == MOST_RANGES || !each_line(take_range))
+            break;
+    }
+    return 0;
+}
+
+int cv_drop_constants(uint64_t low, uint64_t high, uint64_t *users)
+{
+    for (int i = 0; i < n_ranges;) {
+        if (ranges[i].low >= high || low >= ranges[i].high) {
+            i++;
+            continue;
+        }
+        users[0] = ranges[i].users[0];
+        users[1] = ranges[i].users[1];
+        ranges[i] = ranges[--n_ranges];
+        if (users[1])
+            return 1;
+    }
+    return 0;
+}
+
 static uint64_t wanted, found[2];
 
 static void find_range(const char *at, const char *end)

@@ -131,6 +131,37 @@ static void end_with(const struct cv_x86 *last, uint32_t first, int n, uint32_t 
     }
 }
 
+/* ---- pointers beside the code ---- */
+
+/* Where the pointer lies by which it jumps or calls; 0: not there. */
+static uint64_t pointer_of(const struct cv_x86 *x)
+{
+    const int indirect_ = x->kind == CV_X86_JUMP_INDIRECT || x->kind == CV_X86_CALL_INDIRECT;
+    return indirect_ && x->base == CV_X86_RIP && !x->segment ? x->address + x->length + (uint64_t)x->displacement : 0;
+}
+
+/* Code that it points to now; 0: none. */
+static uint64_t pointed_to(uint64_t pointer)
+{
+    const char *why;
+    uint8_t bytes_[16];
+    uint64_t to = 0;
+    if (!pointer || cv_fetch(pointer, bytes_) < (int)sizeof to)
+        return 0;
+    memcpy(&to, bytes_, sizeof to);
+    return cv_mapping_of(to, &why) >= 0 ? to : 0;
+}
+
+/* By a pointer that stays as it is (of a procedure linkage table that has been relocated) an instruction goes there directly. */
+static void make_direct(struct cv_x86 *last)
+{
+    const uint64_t pointer = pointer_of(last), to = SHARED->bursts_only ? 0 : pointed_to(pointer);
+    if (!to || !cv_is_constant(pointer, last->address))
+        return;
+    last->kind = last->kind == CV_X86_JUMP_INDIRECT ? CV_X86_JUMP : CV_X86_CALL;
+    last->target = to;
+}
+
 /* ---- counting code ---- */
 
 /* A superblock as far as it has been copied: where its list of segments begins, and how long it is. */
@@ -147,19 +178,13 @@ struct path {
 static uint64_t guess(struct path *path, const struct cv_blob_segment *segment)
 {
     const struct cv_x86 *last = &instructions[n_instructions - 1];
-    const char *why;
-    uint64_t to = 0;
-    uint8_t pointer[16];
     if (!head_version)
         return 0;
     if (last->kind == CV_X86_RETURN && path->calls && !SHARED->objects) {
-        to = path->returns[--path->calls];
+        const uint64_t to = path->returns[--path->calls];
         return segment->prefers == CV_DIRECTION_ON ? 0 : to;
     }
-    if ((last->kind == CV_X86_JUMP_INDIRECT || last->kind == CV_X86_CALL_INDIRECT) && last->base == CV_X86_RIP && !last->segment &&
-        cv_fetch(last->address + last->length + (uint64_t)last->displacement, pointer) >= (int)sizeof to)
-        memcpy(&to, pointer, sizeof to);
-    return to && cv_mapping_of(to, &why) >= 0 ? to : 0;
+    return pointed_to(pointer_of(last));
 }
 
 /* The indirect branch at the end of the n-th segment, where it goes as guessed; elsewhere it is a side. The flags stay: what it goes to
@@ -306,6 +331,7 @@ static uint64_t add_segment(struct path *path, uint64_t address)
     const int n = ++path->segments;
     path->instructions += n_instructions;
     path->lanes += lanes_before(n_instructions);
+    make_direct(&instructions[n_instructions - 1]);
     const struct cv_x86 *last = &instructions[n_instructions - 1];
     const uint64_t next = last->address + last->length;
     int inverted;

@@ -1218,6 +1218,42 @@ def test_counts_stay_exact_when_code_is_made_anew(options: tuple[str, ...], tmp_
     assert any(made)
 
 
+CONSTANT = """
+#include <stdio.h>
+#include <sys/mman.h>
+unsigned long page[512] __attribute__((aligned(4096)));
+unsigned long first(unsigned long), second(unsigned long), through(unsigned long), called(unsigned long);
+__asm__("first: lea 1(%rdi), %rax; ret; second: lea 2(%rdi), %rax; ret; through: jmp *page(%rip);"
+        "called: push %rbx; mov %rdi, %rbx; call *page(%rip); add %rbx, %rax; pop %rbx; ret");
+int main(void)
+{
+    unsigned long sum = 0;
+    for (int turn = 0; turn < 6; turn++) {
+        if (turn < 3)
+            mprotect(page, sizeof page, PROT_READ | PROT_WRITE);
+        else
+            mmap(page, sizeof page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        page[0] = (unsigned long)(turn % 2 ? second : first);
+        mprotect(page, sizeof page, PROT_READ);
+        for (unsigned long i = 0; i < TURNS; i++)
+            sum += through(i) + called(i);
+    }
+    printf("%lu\\n", sum);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), (*SETS, *BURSTS)], ids=["counts", "all"])
+def test_a_pointer_that_could_not_change_may_change_again(options: tuple[str, ...], tmp_path: Path) -> None:
+    program = _compiled(tmp_path, CONSTANT, "-static", "-no-pie", f"-DTURNS={TURNS}")
+    symbols = {line[2]: int(line[0], 16) for line in map(str.split, _nm(program)) if len(line) == 3}
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    executed, output = counted(tmp_path, [str(program)], *options)
+    assert output == natively
+    assert [executed[symbols[name]] for name in ("first", "second", "through", "called")] == [6 * TURNS] * 4
+
+
 def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
     program = _compiled(tmp_path, MIXED)
     predict = [
