@@ -50,7 +50,8 @@ class Group:
     Plain ones go through the fast engine together, the others each through the detailed engine, as do all where ``details`` are
     asked for; there so many ``threads`` have levels of their own. ``by_burst``: counts are kept by groups of bursts, whose
     differences tell how certain they are. ``classes``: all references are to one of so many classes of sets
-    (:func:`class_geometry`).
+    (:func:`class_geometry`). ``farther``: the group that has the farther levels of its machines, of which only the first one is
+    simulated here.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Group:
         by_burst: bool = False,
         classes: int = 1,
         threads: int = 1,
+        farther: Group | None = None,
     ) -> None:
         distinct = {machine.hierarchy_id: machine.system for machine in machines}
         fast = {key: system for key, system in distinct.items() if system.plain and not details}
@@ -76,9 +78,9 @@ class Group:
                     adjacent=system.placed[1],
                     frames=level.index == PAGE_FRAMES,
                 )
-                for number, level in enumerate(system.hierarchy)
+                for number, level in enumerate(system.hierarchy[: 1 if farther is not None and key in farther._place else None])
             ]
-            for system in fast.values()
+            for key, system in fast.items()
         ]
         self._detailed = {key: DetailedMachine(system, details, threads) for key, system in distinct.items() if key not in fast}
         self._shared: ParallelSimulator | SideBySide | None = None

@@ -182,8 +182,8 @@ def _simulated(
     if holds.windows is None and not holds.classes:
         raise SimulationError("The trace has counts but no addresses; record it with sampling or in full to simulate caches.")
     threads = max(int(trace.header.get("threads") or 1), 1)
-    windows = Group(found, details, by_burst=holds.windows == BURSTS, threads=threads)
     sets = _set_group(found, holds, details) if holds.classes else None
+    windows = Group(found, details, by_burst=holds.windows == BURSTS, threads=threads, farther=sets)
     sinks = Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object, paths, references)
     decoded = trace.feed(sinks, progress)
     site_blocks, line_shares = decoded.site_blocks, decoded.line_shares
