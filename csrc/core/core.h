@@ -52,9 +52,10 @@ typedef struct {
 
 #define SEVERAL UINT64_MAX
 
-/* Where a branch went on the last path that it was taken on: an address, or SEVERAL. */
+/* Where a branch went on the last path that it was taken on: an address, or SEVERAL; how often in a row it went backwards there. */
 typedef struct {
     uint64_t target, path;
+    uint32_t turns;
 } branch_target;
 
 struct cv_core {
@@ -109,6 +110,8 @@ struct cv_core {
     uint32_t folded;
     uint64_t loop_head, loop_after;  /* where the last branch backwards went, and what follows it */
     uint32_t loop_turns, loop_slots; /* how often it went there in a row by one path; slots since then */
+    uint32_t run, run_segment;       /* turns of the loop that the last branch backwards ends, whatever its path, and its segment */
+    int long_loop;                   /* it comes round often: which lines it takes is known ahead */
     uint64_t loop_path, last_path;   /* of the branches taken within this turn, and the one before */
     int repeated;                    /* the last operation was a repeated string instruction, and the bytes not yet costed */
     uint32_t string_bytes;

@@ -5,6 +5,8 @@
 /* Half cycles until the next line of code is predicted: on Raptor Cove none or two, as its predictor learned the branches there (loops at
  * each offset of a line, timed). */
 #define NEXT_LINE 1
+/* Turns from which on it is none: those of a nest of two loops across two lines take a cycle from here on, and mostly two below. */
+#define LONG_LOOP 20
 
 static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
@@ -37,6 +39,8 @@ static void empty_pipeline(cv_core *c)
     c->loop_head = c->loop_after = 0;
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = c->last_path = 0;
+    c->run = c->run_segment = 0;
+    c->long_loop = 0;
     c->blamed = -1;
     scheduler_clear(&c->waiting, now);
     c->paths++;
@@ -99,7 +103,7 @@ static void follow(cv_core *c, uint32_t late)
  * has brought one. */
 static void follow_line(cv_core *c)
 {
-    predict_line(c, NEXT_LINE);
+    predict_line(c, c->long_loop ? 0 : NEXT_LINE);
     if (!c->params.code_window)
         return;
     if (c->line_slots && c->line_slots <= c->params.entry_slots && c->group <= c->params.entry_slots) {
@@ -391,10 +395,24 @@ static int goes_elsewhere(cv_core *c, uint32_t segment, uint64_t target)
 {
     branch_target *const went = &c->went[segment];
     if (went->path != c->paths)
-        *went = (branch_target){target, c->paths};
+        *went = (branch_target){target, c->paths, 0};
     else if (went->target != target)
         went->target = SEVERAL;
     return went->target == SEVERAL;
+}
+
+/* Another turn of the loop that a segment's branch ends, or its first one; is it one of many, or were there many the last time? */
+static int comes_round(cv_core *c, uint32_t segment, int another)
+{
+    if (another) {
+        c->run++;
+    } else {
+        c->went[c->run_segment].turns = c->run;
+        c->run = 1;
+        c->run_segment = segment;
+    }
+    const branch_target *const went = &c->went[segment];
+    return c->run >= LONG_LOOP || (went->path == c->paths && went->turns >= LONG_LOOP);
 }
 
 /* A taken branch, the end of a segment, whose bytes end at `after` goes to `target`. */
@@ -412,7 +430,9 @@ static void take(cv_core *c, const cv_core_op *branch, uint32_t segment, uint64_
             c->loop_turns = 0;
         return;
     }
-    const int again = c->loop_turns && target == c->loop_head && after == c->loop_after && c->loop_path == c->last_path;
+    const int another = target == c->loop_head && after == c->loop_after;
+    const int again = c->loop_turns && another && c->loop_path == c->last_path;
+    c->long_loop = comes_round(c, segment, another);
     c->loop_turns = again && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 1;
     c->loop_head = target;
     c->loop_after = after;

@@ -81,8 +81,8 @@ def test_a_line_after_a_mispredicted_branch_is_waited_for_from_beginning_to_end(
     assert _steady(params, jumps, flags=MISPREDICTED, slots=6) == near + jumps * latency
 
 
-def _turn(params, lines):
-    """Return the cycles of a turn of a loop over lines of code with so many instructions of one slot each."""
+def _turn(params, lines, turns=(12, 72)):
+    """Return the cycles of a turn, of those between two, of a loop over lines of so many instructions of one slot each."""
     both = native.NEW_LINE | native.NEW_END
     new = [both * (line > 0 and i == 0) for line, slots in enumerate(lines) for i in range(slots)]
     op = np.array([_op(0, flags=native.NO_PORT | flag) for flag in new], dtype=native.OP)
@@ -94,7 +94,8 @@ def _turn(params, lines):
         core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(rounds), np.zeros(rounds + 1), none, none), None)
         return int(core.cycles.sum())
 
-    return (cycles(72) - cycles(12)) / 60
+    first, last = turns
+    return (cycles(last) - cycles(first)) / (last - first)
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.booleans())
@@ -106,8 +107,21 @@ def test_a_fetch_group_ends_where_a_line_of_code_does(lines, each, ends):
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(2, 40))
 def test_a_predicted_line_takes_half_a_cycle_after_the_one_before(lines, ahead):
     """On Raptor Cove loops of five slots in two lines take one cycle a turn or two, those of fifteen what their issue takes."""
-    steady = _turn(NEAR | {"near_targets": 1024, "lines_ahead": ahead}, lines)
-    assert abs(steady - max((len(lines) + 1) / 2, sum(lines) / PARAMS["issue_width"])) <= 1 / 6
+    params = NEAR | {"near_targets": 1024, "lines_ahead": ahead}
+    few = _turn(params, lines, (7, 19))
+    assert abs(few - max((len(lines) + 1) / 2, sum(lines) / PARAMS["issue_width"])) <= 1 / 6
+    many = _turn(params, lines, (100, 160))
+    assert abs(many - max(1, sum(lines) / PARAMS["issue_width"])) <= 1 / 6
+
+
+@given(st.integers(21, 60), st.integers(2, 20))
+def test_lines_of_a_loop_are_known_ahead_where_it_was_long_before(long, short):
+    """On Raptor Cove nests of loops across two lines take a cycle a turn from about 20 turns on."""
+    params = NEAR | {"lines_ahead": 16}
+    within = {turns: _end(params, turns) for turns in (long, short)}
+    across = {turns: _end(params, turns, lines=2) for turns in (long, short)}
+    assert across[long] - within[long] <= 1
+    assert across[short] - within[short] >= (short - 1) / 2
 
 
 @pytest.mark.parametrize(
@@ -169,12 +183,16 @@ def test_a_probe_that_ended_tells_nothing():
     assert front_figures(lambda kind, count: [], capacity) == []
 
 
-def _loops(params, turns, rounds, slots=1, flags=0):
-    """Return the cycles of so many rounds through a loop of one segment and a segment after it that jumps back to it."""
-    op = np.array([_op(0, flags=native.NO_PORT, slots=slots), _op(0, flags=native.NO_PORT)], dtype=native.OP)
-    address = np.array([LINE, LINE + 4], dtype=np.uint64)
+def _loops(params, turns, rounds, slots=1, flags=0, lines=1):
+    """Return the cycles of so many rounds through a loop of one segment, an instruction in each of its lines of code, and a
+    segment after it that jumps back to it."""
+    new = native.NO_PORT | native.NEW_LINE | native.NEW_END
+    loop = [_op(0, flags=new if line else native.NO_PORT, slots=slots) for line in range(lines)]
+    op = np.array([*loop, _op(0, flags=native.NO_PORT)], dtype=native.OP)
+    address = np.array([LINE, LINE * lines + 4], dtype=np.uint64)
     none = np.zeros(0, dtype=np.uint16)
-    code = Code(np.arange(3), address, address + np.uint64(4), op, none, none, none)
+    after = np.array([LINE * lines + 4, LINE * lines + 8], dtype=np.uint64)
+    code = Code(np.array([0, lines, lines + 1]), address, after, op, none, none, none)
     core = Core(params, [PortClass(0, 0, 0, 1)], code)
     visits = np.tile(np.array([0] * turns + [1]), rounds)
     window = PathWindow(0, 1, False, UNKNOWN, 0, visits, np.zeros(len(visits) + 1), none, none)
