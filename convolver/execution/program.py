@@ -52,6 +52,8 @@ def _flags(one: Instruction) -> int:
         flags |= native.RETURN
     if one.mnemonic.startswith("call"):
         flags |= native.CALL
+    if one.branch == "indirect":
+        flags |= native.INDIRECT
     if one.moved and not one.vector:
         flags |= native.MOVED
     if one.prefetches:

@@ -424,6 +424,8 @@ static void take(cv_core *c, const cv_core_op *branch, uint32_t segment, uint64_
     const uint32_t called = branch->flags & CV_CORE_CALL ? c->params.call_cycles : c->params.taken_cycles;
     const uint32_t nearest = returns ? c->params.return_cycles : called;
     c->taken = far && nearest < c->params.far_taken_cycles ? c->params.far_taken_cycles : nearest;
+    if (branch->flags & CV_CORE_INDIRECT && c->params.indirect_cycles)
+        c->taken = nearest + (far ? 2 : 1) * c->params.indirect_cycles;
     if (target >= after) {
         c->loop_path = (c->loop_path ^ target) * UINT64_C(0x9e3779b97f4a7c15);
         if (target >= c->loop_after)

@@ -42,7 +42,8 @@ enum cv_core_op_flags {
     CV_CORE_COMPOUND = 131072,       /* its address has a scaled index, or three parts */
     CV_CORE_INTEGER_RESULT = 262144, /* takes a register of the integer file until it retires */
     CV_CORE_VECTOR_RESULT = 524288,  /* ... of the vector file */
-    CV_CORE_FLAG_RESULT = 1048576    /* ... of the file of flags */
+    CV_CORE_FLAG_RESULT = 1048576,   /* ... of the file of flags */
+    CV_CORE_INDIRECT = 2097152       /* a jump or call to where a register or memory says */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -119,6 +120,7 @@ typedef struct {
     uint32_t late_ports;         /* 1: an instruction takes the first of its ports that is free; 0: it is bound to one when it is issued */
     uint32_t met_cycles;         /* more of a load whose line is on its way for another one; 0: it has it with that one */
     uint32_t lines_ahead;        /* cycles by which the prediction of lines of code may be ahead of their fetch; 0: it takes no time */
+    uint32_t indirect_cycles;    /* more of an indirect jump or call, and again where it went elsewhere before or is far */
     uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
     uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
     uint32_t vector_registers, flag_registers;

@@ -124,6 +124,13 @@ def test_lines_of_a_loop_are_known_ahead_where_it_was_long_before(long, short):
     assert across[short] - within[short] >= (short - 1) / 2
 
 
+@given(st.integers(1, 4))
+def test_an_indirect_jump_takes_longer_most_where_it_went_elsewhere(more):
+    params = NEAR | {"indirect_cycles": more}
+    assert _steady(params, 8, op_flags=native.INDIRECT) == 8 * (1 + more)
+    assert _steady(params, 3, order=[0, 1, 0, 2], op_flags=native.INDIRECT) == 2 * (1 + 2 * more) + 2 * (1 + more)
+
+
 @pytest.mark.parametrize(
     ("lines", "cycles"),
     [
