@@ -25,6 +25,7 @@ INDIRECT = (INDIRECT_JUMP, INDIRECT_CALL, RETURN)
 KNOWN: int = lib.CV_VISIT_KNOWN
 TAKEN: int = lib.CV_VISIT_TAKEN
 MISPREDICTED: int = lib.CV_VISIT_MISPREDICTED
+OVERRIDDEN: int = lib.CV_VISIT_OVERRIDDEN
 
 COUNTS = layout("cv_branch_counts")
 END = layout("cv_segment_end")

@@ -134,11 +134,12 @@ static unsigned step(cv_branches *b, const cv_segment_end *end, uint64_t next)
     int is_branch = end->kind >= CV_END_CONDITIONAL && end->kind <= CV_END_RETURN;
     unsigned taken = is_branch && next != end->after ? CV_VISIT_TAKEN : 0;
     int wrong = 0;
+    unsigned foreseen = 0;
     switch (end->kind) {
     case CV_END_CONDITIONAL:
         if (taken && next != end->target)
             return 0; /* a signal handler ran in between */
-        wrong = cv_tage_step(&b->tage, &b->history, end->branch, taken != 0);
+        foreseen = cv_tage_step(&b->tage, &b->history, end->branch, taken != 0);
         break;
     case CV_END_CALL: cv_targets_call(&b->targets, end->after); break;
     case CV_END_INDIRECT_CALL: cv_targets_call(&b->targets, end->after); /* fall through */
@@ -146,7 +147,7 @@ static unsigned step(cv_branches *b, const cv_segment_end *end, uint64_t next)
     case CV_END_RETURN: wrong = cv_targets_return(&b->targets, next); break;
     default: break;
     }
-    return CV_VISIT_KNOWN | taken | (wrong ? CV_VISIT_MISPREDICTED : 0u);
+    return CV_VISIT_KNOWN | taken | foreseen | (wrong ? CV_VISIT_MISPREDICTED : 0u);
 }
 
 static void count(cv_branch_counts *counts, const cv_segment_end *end, unsigned flags)

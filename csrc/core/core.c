@@ -21,9 +21,9 @@ static int valid_params(const cv_core_params *p)
             return 0;
     /* An instruction of 255 slots must fit. */
     return p->reorder_buffer && p->queue && p->penalty < largest && p->taken_cycles < largest && p->return_cycles < largest &&
-           p->call_cycles < largest && p->far_taken_cycles < largest && p->indirect_cycles < largest && p->code_bytes <= 1u << 26 &&
-           p->code_line_cycles < largest && p->code_latency < largest && p->predicted_pairs <= PAIRS && p->decoded_ops <= largest &&
-           (p->decode_width || !p->decoded_ops) && p->near_pages <= largest && p->page_cycles < largest;
+           p->call_cycles < largest && p->far_taken_cycles < largest && p->override_cycles < largest && p->indirect_cycles < largest &&
+           p->code_bytes <= 1u << 26 && p->code_line_cycles < largest && p->code_latency < largest && p->predicted_pairs <= PAIRS &&
+           p->decoded_ops <= largest && (p->decode_width || !p->decoded_ops) && p->near_pages <= largest && p->page_cycles < largest;
 }
 
 static int valid_op(const cv_core_op *op, size_t n_classes)

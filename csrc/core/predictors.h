@@ -2,6 +2,8 @@
 #ifndef CV_PREDICTORS_H
 #define CV_PREDICTORS_H
 
+#include "cv_branch.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,13 +60,14 @@ typedef struct {
 
 typedef struct {
     uint8_t bimodal[CV_TAGE_BIMODAL]; /* 0..3; taken from 2 on */
+    uint8_t own[CV_TAGE_BIMODAL];     /* the same, learned also where tables decide: what fetch goes by until they answer */
     cv_tage_entry tagged[CV_TAGE_TABLES][CV_TAGE_ENTRIES];
     uint64_t random; /* where the next entry goes */
 } cv_tage;
 
 void cv_tage_start(cv_tage *tage);
-/* Returns 1 when the branch was mispredicted, and learns. */
-int cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken);
+/* Returns CV_VISIT_MISPREDICTED, CV_VISIT_OVERRIDDEN or 0, and learns. */
+unsigned cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken);
 
 /* ---- targets.c: targets of indirect branches and returns ---- */
 

@@ -10,6 +10,7 @@ void cv_tage_start(cv_tage *tage)
 {
     memset(tage, 0, sizeof *tage);
     memset(tage->bimodal, 2, sizeof tage->bimodal);
+    memset(tage->own, 2, sizeof tage->own);
 }
 
 static int step_counter(int counter, int up, int least, int most)
@@ -32,11 +33,11 @@ static void allocate(cv_tage *tage, cv_tage_entry *const *entry, const uint16_t 
     }
 }
 
-int cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken)
+unsigned cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken)
 {
     cv_tage_entry *entry[CV_TAGE_TABLES];
     uint16_t tag[CV_TAGE_TABLES];
-    uint8_t *bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL];
+    uint8_t *const bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL], *const last = &tage->own[branch % CV_TAGE_BIMODAL];
     int provider = -1, base = *bimodal >= 2, other = base; /* other: what the next shorter history says */
 #pragma GCC unroll 6
     for (int table = 0; table < CV_TAGE_TABLES; table++) {
@@ -62,5 +63,9 @@ int cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int taken)
     if (predicted != taken)
         allocate(tage, entry, tag, provider, taken);
     cv_history_add(history, (uint64_t)taken, 1);
-    return predicted != taken;
+    const int overrides = predicted != (*last >= 2);
+    *last = (uint8_t)step_counter(*last, taken, 0, 3);
+    if (predicted != taken)
+        return CV_VISIT_MISPREDICTED;
+    return overrides ? CV_VISIT_OVERRIDDEN : 0;
 }

@@ -514,6 +514,8 @@ static void visit(cv_core *c, const cv_path *path, size_t i)
         restart(c, done, last - 1);
     else if (known && c->address[next] != after)
         take(c, &c->op[last - 1], segment, c->address[next]);
+    if (c->flags && (c->flags[i] & CV_VISIT_OVERRIDDEN) && !left && !buffered(c))
+        c->predicted += UINT64_C(2) * c->params.override_cycles;
 }
 
 void cv_core_owe(cv_core *c, size_t owner, const cv_core_course *course)

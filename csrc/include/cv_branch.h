@@ -39,9 +39,10 @@ typedef struct {
 cv_segment_end cv_read_end(const struct cv_wire_segment *segment, const struct cv_wire_instruction *instructions, const uint8_t *code);
 
 enum cv_visit_flags {
-    CV_VISIT_KNOWN = 1,       /* it is known what came next */
-    CV_VISIT_TAKEN = 2,       /* a branch, and control did not go on after it */
-    CV_VISIT_MISPREDICTED = 4 /* its branch was mispredicted */
+    CV_VISIT_KNOWN = 1,        /* it is known what came next */
+    CV_VISIT_TAKEN = 2,        /* a branch, and control did not go on after it */
+    CV_VISIT_MISPREDICTED = 4, /* its branch was mispredicted */
+    CV_VISIT_OVERRIDDEN = 8    /* its branch, a conditional one, was foreseen, but not by its own last outcomes */
 };
 
 /* Per segment, over the visits of windows that are not warm-up. */

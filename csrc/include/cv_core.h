@@ -121,6 +121,7 @@ typedef struct {
     uint32_t met_cycles;         /* more of a load whose line is on its way for another one; 0: it has it with that one */
     uint32_t lines_ahead;        /* cycles by which the prediction of lines of code may be ahead of their fetch; 0: it takes no time */
     uint32_t indirect_cycles;    /* more of an indirect jump or call, and again where it went elsewhere before or is far */
+    uint32_t override_cycles;    /* later are lines predicted after a branch that only long histories foresee; counts with lines_ahead */
     uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
     uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
     uint32_t vector_registers, flag_registers;

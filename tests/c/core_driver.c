@@ -69,7 +69,7 @@ int main(void)
         reference[0] = 0;
         for (uint32_t i = 0; i < VISITS; i++) {
             segments[i] = below(3) || !i ? below(SEGMENTS) : segments[i - 1];
-            flags[i] = below(20) ? 0 : CV_VISIT_MISPREDICTED;
+            flags[i] = below(20) ? (below(8) ? 0 : CV_VISIT_OVERRIDDEN) : CV_VISIT_MISPREDICTED;
             reference[i + 1] = reference[i];
             for (uint32_t k = 0; k < 5; k++, reference[i + 1]++) {
                 sites[reference[i + 1]] = segments[i] * 5 + k;

@@ -10,7 +10,7 @@ from tests.oracle.paths_oracle import UNKNOWN, Piece
 M64 = (1 << 64) - 1
 LENGTHS = (6, 12, 24, 48, 96, 200)
 TARGET_LENGTHS = (8, 24, 72, 200)
-KNOWN, TAKEN, MISPREDICTED = 1, 2, 4
+KNOWN, TAKEN, MISPREDICTED, OVERRIDDEN = 1, 2, 4, 8
 
 
 @dataclass
@@ -70,11 +70,14 @@ class Tage:
 
     def __init__(self) -> None:
         self.bimodal: dict[int, int] = {}
+        self.own: dict[int, int] = {}
         self.tables: list[dict[int, Entry]] = [{} for _ in LENGTHS]
         self.draw = Draw()
 
-    def step(self, history: History, branch: int, taken: bool) -> bool:
-        """Return whether the branch was mispredicted, and learn."""
+    def step(self, history: History, branch: int, taken: bool) -> int:
+        """Return MISPREDICTED, or OVERRIDDEN where the branch's own last outcomes say otherwise, and learn."""
+        last = self.own.get(branch % 8192, 2)
+        self.own[branch % 8192] = min(3, last + 1) if taken else max(0, last - 1)
         base = self.bimodal.get(branch % 8192, 2)
         hashes = [history.hash(length, table, branch) for table, length in enumerate(LENGTHS)]
         places = [(h % 2048, 1 + (h >> 20) % 1023) for h in hashes]
@@ -94,7 +97,7 @@ class Tage:
         if predicted != taken:
             self._allocate(places, provider, taken)
         history.add(taken, 1)
-        return predicted != taken
+        return MISPREDICTED if predicted != taken else OVERRIDDEN * (predicted != (last >= 2))
 
     def _allocate(self, places: list[tuple[int, int]], provider: int, taken: bool) -> None:
         for table in range(self.draw.table(provider, 6), 6):
@@ -192,7 +195,7 @@ class Branches:
     def _outcome(self, end: End, following: int) -> int:
         if following == UNKNOWN:
             return 0
-        next_address, wrong = self.addresses[following], False
+        next_address, wrong = self.addresses[following], 0
         taken = end.kind not in ("fall", "repeat", "other") and next_address != end.after
         if end.kind == "conditional":
             if taken and next_address != end.target:
@@ -201,10 +204,10 @@ class Branches:
         if end.kind in ("call", "indirect call"):
             self.targets.call(end.after)
         if end.kind in ("indirect call", "indirect jump"):
-            wrong = self.targets.step(self.history, end.branch, next_address)
+            wrong = MISPREDICTED * self.targets.step(self.history, end.branch, next_address)
         if end.kind == "return":
-            wrong = self.targets.back(next_address)
-        return KNOWN | TAKEN * taken | MISPREDICTED * wrong
+            wrong = MISPREDICTED * self.targets.back(next_address)
+        return KNOWN | TAKEN * taken | wrong
 
     def walk(self, piece: Piece) -> list[int]:
         """Return the flags of the visits."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native import branch_predictor as native
-from convolver._native.branch_predictor import CONDITIONAL, MISPREDICTED, TAKEN, Branches
+from convolver._native.branch_predictor import CONDITIONAL, MISPREDICTED, OVERRIDDEN, TAKEN, Branches
 from convolver._native.path_builder import Paths
 from convolver._native.trace_decoder import Decoder
 from tests.oracle import branches_oracle as oracle
@@ -140,8 +140,8 @@ def test_the_end_of_a_segment_is_read_from_its_code(kind):
     assert ends["target"].tolist() == [end.target for end in program.ends]
 
 
-def _mispredicted(outcomes, skip):
-    """Share of mispredictions of one conditional branch with these outcomes, the first ``skip`` apart."""
+def _flags(outcomes):
+    """Return the flags of the visits of one conditional branch with these outcomes."""
     program = Program()
     branch = program.segment(0x400000, "conditional", b"\x74\x20")
     sides = [program.segment(program.ends[0].after, "fall", b"\x90"), program.segment(program.ends[0].target, "fall", b"\x90")]
@@ -150,7 +150,21 @@ def _mispredicted(outcomes, skip):
         program.stream.visit(sides[taken], [])
     flags = np.array(walked(program.stream.bytes())[1][0][::2])
     assert np.array_equal(flags & TAKEN != 0, outcomes)
-    return np.count_nonzero(flags[skip:] & MISPREDICTED) / (len(outcomes) - skip)
+    return flags
+
+
+def _mispredicted(outcomes, skip):
+    """Share of mispredictions of one conditional branch with these outcomes, the first ``skip`` apart."""
+    return np.count_nonzero(_flags(outcomes)[skip:] & MISPREDICTED) / (len(outcomes) - skip)
+
+
+@pytest.mark.parametrize("turns", [3, 7, 20, 100])
+def test_the_exit_of_a_loop_is_foreseen_by_its_history_alone(turns):
+    flags = _flags(([True] * (turns - 1) + [False]) * 200).reshape(200, turns)[100:]
+    foreseen = flags[:, -1][flags[:, -1] & MISPREDICTED == 0]
+    assert len(foreseen) > 90
+    assert np.all(foreseen & OVERRIDDEN)
+    assert not np.any(flags[:, :-1] & OVERRIDDEN)
 
 
 @pytest.mark.parametrize("turns", [3, 7, 20, 100])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convolver._native import core_walk as native
-from convolver._native.branch_predictor import MISPREDICTED
+from convolver._native.branch_predictor import MISPREDICTED, OVERRIDDEN
 from convolver._native.core_walk import Code, Core, PortClass
 from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.machine.core_figures import FORESEEN
@@ -122,6 +122,15 @@ def test_lines_of_a_loop_are_known_ahead_where_it_was_long_before(long, short):
     across = {turns: _end(params, turns, lines=2) for turns in (long, short)}
     assert across[long] - within[long] <= 1
     assert across[short] - within[short] >= (short - 1) / 2
+
+
+@given(st.integers(1, 6))
+def test_a_branch_that_history_overrides_delays_what_is_predicted(more):
+    params = NEAR | {"lines_ahead": 16, "override_cycles": more}
+    assert _steady(params, 8, flags=OVERRIDDEN) == 8 * (1 + more)
+    assert _steady(params, 8) == 8
+    slots = PARAMS["issue_width"] * (1 + more)
+    assert _steady(params, 8, flags=OVERRIDDEN, slots=slots) == 8 * (1 + more)
 
 
 @given(st.integers(1, 4))
