@@ -10,9 +10,8 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from csrc.call.copy_call import copy_call  # noqa: E402
+from csrc.copy_sources import copy_sources  # noqa: E402
 from csrc.engine.build_engine import build_engine  # noqa: E402
-from csrc.mpi.copy_interposer import copy_interposer  # noqa: E402
 from csrc.tracer.build_tracer import build_tracer  # noqa: E402
 from probes.build_probe import build_probe  # noqa: E402
 
@@ -23,9 +22,7 @@ class BuildExtensionAndPrograms(build_ext):
     def run(self) -> None:
         folder = (ROOT if self.inplace else Path(self.build_lib)) / "convolver" / "_programs"
         with ThreadPoolExecutor() as several:  # most wait for a compiler
-            programs = several.map(
-                lambda build: build(folder), (build_probe, build_tracer, build_engine, copy_call, copy_interposer)
-            )
+            programs = several.map(lambda build: build(folder), (build_probe, build_tracer, build_engine, copy_sources))
             super().run()
             for said in programs:
                 self.announce(said, level=3)
