@@ -46,7 +46,7 @@ void cvm_collective(cvm_scope *s, int op, MPI_Comm comm, int root, int64_t sent,
     cvm_put(s, record);
 }
 
-static bool is_root(MPI_Comm comm, int root)
+bool cvm_is_root(MPI_Comm comm, int root)
 {
     int rank;
     PMPI_Comm_rank(comm, &rank);
@@ -69,19 +69,19 @@ typedef MPI_Comm comm_t;
 
 BOTH(Barrier, Ibarrier, BARRIER, (comm_t c), (c), c, -1, 0, 0)
 BOTH(Bcast, Ibcast, BCAST, (void *b, int n, type_t t, int root, comm_t c), (b, n, t, root, c), c, root,
-     is_root(c, root) ? cvm_bytes(n, t) : 0, cvm_bytes(n, t))
+     cvm_is_root(c, root) ? cvm_bytes(n, t) : 0, cvm_bytes(n, t))
 BOTH(Gather, Igather, GATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
      (sb, sn, st, rb, rn, rt, root, c), c, root, sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st),
-     is_root(c, root) ? cvm_bytes(rn, rt) * cvm_peers(c) : 0)
+     cvm_is_root(c, root) ? cvm_bytes(rn, rt) * cvm_peers(c) : 0)
 BOTH(Gatherv, Igatherv, GATHERV, (const void *sb, int sn, type_t st, void *rb, const int *rn, const int *at, type_t rt, int root, comm_t c),
      (sb, sn, st, rb, rn, at, rt, root, c), c, root, sb == MPI_IN_PLACE ? 0 : cvm_bytes(sn, st),
-     is_root(c, root) ? cvm_sum(rn, rt, cvm_peers(c)) : 0)
+     cvm_is_root(c, root) ? cvm_sum(rn, rt, cvm_peers(c)) : 0)
 BOTH(Scatter, Iscatter, SCATTER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
-     (sb, sn, st, rb, rn, rt, root, c), c, root, is_root(c, root) ? cvm_bytes(sn, st) * cvm_peers(c) : 0,
+     (sb, sn, st, rb, rn, rt, root, c), c, root, cvm_is_root(c, root) ? cvm_bytes(sn, st) * cvm_peers(c) : 0,
      rb == MPI_IN_PLACE ? cvm_bytes(sn, st) : cvm_bytes(rn, rt))
 BOTH(Scatterv, Iscatterv, SCATTERV,
      (const void *sb, const int *sn, const int *at, type_t st, void *rb, int rn, type_t rt, int root, comm_t c),
-     (sb, sn, at, st, rb, rn, rt, root, c), c, root, is_root(c, root) ? cvm_sum(sn, st, cvm_peers(c)) : 0,
+     (sb, sn, at, st, rb, rn, rt, root, c), c, root, cvm_is_root(c, root) ? cvm_sum(sn, st, cvm_peers(c)) : 0,
      rb == MPI_IN_PLACE ? 0 : cvm_bytes(rn, rt))
 BOTH(Allgather, Iallgather, ALLGATHER, (const void *sb, int sn, type_t st, void *rb, int rn, type_t rt, comm_t c),
      (sb, sn, st, rb, rn, rt, c), c, -1, sb == MPI_IN_PLACE ? cvm_bytes(rn, rt) : cvm_bytes(sn, st), cvm_bytes(rn, rt) * cvm_peers(c))
@@ -98,7 +98,7 @@ BOTH(Alltoallw, Ialltoallw, ALLTOALLW,
      (sb, sn, sat, st, rb, rn, rat, rt, c), c, -1, sb == MPI_IN_PLACE ? sum_types(rn, rt, cvm_peers(c)) : sum_types(sn, st, cvm_peers(c)),
      sum_types(rn, rt, cvm_peers(c)))
 BOTH(Reduce, Ireduce, REDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, int root, comm_t c), (sb, rb, n, t, op, root, c), c,
-     root, cvm_bytes(n, t), is_root(c, root) ? cvm_bytes(n, t) : 0)
+     root, cvm_bytes(n, t), cvm_is_root(c, root) ? cvm_bytes(n, t) : 0)
 BOTH(Allreduce, Iallreduce, ALLREDUCE, (const void *sb, void *rb, int n, type_t t, MPI_Op op, comm_t c), (sb, rb, n, t, op, c), c, -1,
      cvm_bytes(n, t), cvm_bytes(n, t))
 BOTH(Reduce_scatter, Ireduce_scatter, REDUCE_SCATTER, (const void *sb, void *rb, const int *n, type_t t, MPI_Op op, comm_t c),

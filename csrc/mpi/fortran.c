@@ -217,29 +217,21 @@ void F(waitany)(fint *n, fint *q, fint *index, fint *status, fint *error)
 #define COLLECTIVE(NAME, P, A, OP, C, ROOT, SENT, RECEIVED) \
     void F(NAME) P { RECORDED(NAME, A, cvm_collective(&s, CV_OP_##OP, COMM(C), ROOT, SENT, RECEIVED, NULL)) }
 
-static bool is_root(const fint *comm, const fint *root)
-{
-    int rank;
-    PMPI_Comm_rank(COMM(comm), &rank);
-    return rank == *root;
-}
-
 #define SIZE(n, t) cvm_bytes(*(n), TYPE(t))
 #define PEERS cvm_peers(COMM(c))
+#define IS_ROOT cvm_is_root(COMM(c), *root)
 
 COLLECTIVE(barrier, (fint * c, fint *error), (c, error), BARRIER, c, -1, 0, 0)
 COLLECTIVE(bcast, (void *b, fint *n, fint *t, fint *root, fint *c, fint *error), (b, n, t, root, c, error), BCAST, c, *root,
-           is_root(c, root) ? SIZE(n, t) : 0, SIZE(n, t))
+           IS_ROOT ? SIZE(n, t) : 0, SIZE(n, t))
 COLLECTIVE(gather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, root, c, error), GATHER, c, *root, SIZE(sn, st), is_root(c, root) ? SIZE(rn, rt) * PEERS : 0)
+           (sb, sn, st, rb, rn, rt, root, c, error), GATHER, c, *root, SIZE(sn, st), IS_ROOT ? SIZE(rn, rt) * PEERS : 0)
 COLLECTIVE(gatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, at, rt, root, c, error), GATHERV, c, *root, SIZE(sn, st),
-           is_root(c, root) ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
+           (sb, sn, st, rb, rn, at, rt, root, c, error), GATHERV, c, *root, SIZE(sn, st), IS_ROOT ? cvm_sum(rn, TYPE(rt), PEERS) : 0)
 COLLECTIVE(scatter, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, st, rb, rn, rt, root, c, error), SCATTER, c, *root, is_root(c, root) ? SIZE(sn, st) * PEERS : 0, SIZE(rn, rt))
+           (sb, sn, st, rb, rn, rt, root, c, error), SCATTER, c, *root, IS_ROOT ? SIZE(sn, st) * PEERS : 0, SIZE(rn, rt))
 COLLECTIVE(scatterv, (void *sb, fint *sn, fint *at, fint *st, void *rb, fint *rn, fint *rt, fint *root, fint *c, fint *error),
-           (sb, sn, at, st, rb, rn, rt, root, c, error), SCATTERV, c, *root, is_root(c, root) ? cvm_sum(sn, TYPE(st), PEERS) : 0,
-           SIZE(rn, rt))
+           (sb, sn, at, st, rb, rn, rt, root, c, error), SCATTERV, c, *root, IS_ROOT ? cvm_sum(sn, TYPE(st), PEERS) : 0, SIZE(rn, rt))
 COLLECTIVE(allgather, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt, fint *c, fint *error),
            (sb, sn, st, rb, rn, rt, c, error), ALLGATHER, c, -1, SIZE(rn, rt), SIZE(rn, rt) * PEERS)
 COLLECTIVE(allgatherv, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *at, fint *rt, fint *c, fint *error),
@@ -249,7 +241,7 @@ COLLECTIVE(alltoall, (void *sb, fint *sn, fint *st, void *rb, fint *rn, fint *rt
 COLLECTIVE(alltoallv, (void *sb, fint *sn, fint *sat, fint *st, void *rb, fint *rn, fint *rat, fint *rt, fint *c, fint *error),
            (sb, sn, sat, st, rb, rn, rat, rt, c, error), ALLTOALLV, c, -1, cvm_sum(rn, TYPE(rt), PEERS), cvm_sum(rn, TYPE(rt), PEERS))
 COLLECTIVE(reduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *root, fint *c, fint *error), (sb, rb, n, t, op, root, c, error),
-           REDUCE, c, *root, SIZE(n, t), is_root(c, root) ? SIZE(n, t) : 0)
+           REDUCE, c, *root, SIZE(n, t), IS_ROOT ? SIZE(n, t) : 0)
 COLLECTIVE(allreduce, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error), ALLREDUCE, c,
            -1, SIZE(n, t), SIZE(n, t))
 COLLECTIVE(reduce_scatter, (void *sb, void *rb, fint *n, fint *t, fint *op, fint *c, fint *error), (sb, rb, n, t, op, c, error),

@@ -36,7 +36,7 @@ static struct {
     uint64_t polled;           /* inside those calls */
     communicator *comms;
     uint32_t comm_count, comm_capacity, last_comm;
-    cvm_request *requests; /* open addressing; serial 0: empty, key kept with serial UINT32_MAX: deleted */
+    cvm_request *requests; /* open addressing; call 0: empty */
     uint32_t request_mask, request_count, serials;
 } r = {.file = -1};
 
@@ -245,23 +245,25 @@ void cvm_comm_forget(MPI_Comm comm)
 
 /* --- requests ------------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t slot_of(uint64_t key) { return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & r.request_mask; }
+static uint32_t home_of(uint64_t key) { return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & r.request_mask; }
+
+/* The slot of the key: an empty one where it is not there. */
+static cvm_request *slot_of(uint64_t key)
+{
+    uint32_t i = home_of(key);
+    while (r.requests[i].call && r.requests[i].key != key)
+        i = (i + 1) & r.request_mask;
+    return &r.requests[i];
+}
 
 cvm_request *cvm_request_find(uint64_t key)
 {
-    if (r.requests == NULL)
-        return NULL;
-    for (uint32_t i = slot_of(key); r.requests[i].call; i = (i + 1) & r.request_mask)
-        if (r.requests[i].key == key)
-            return &r.requests[i];
-    return NULL;
+    cvm_request *found = r.requests ? slot_of(key) : NULL;
+    return found && found->call ? found : NULL;
 }
 
 cvm_request *cvm_request_add(uint64_t key)
 {
-    cvm_request *found = cvm_request_find(key);
-    if (found)
-        return found;
     if (r.requests == NULL || r.request_count >= r.request_mask / 2) {
         uint32_t old = r.requests ? r.request_mask + 1 : 0, size = old ? 2 * old : 256;
         cvm_request *before = r.requests, *larger = calloc(size, sizeof *larger);
@@ -270,20 +272,16 @@ cvm_request *cvm_request_add(uint64_t key)
         r.requests = larger;
         r.request_mask = size - 1;
         for (uint32_t i = 0; i < old; i++)
-            if (before[i].call) {
-                uint32_t at = slot_of(before[i].key);
-                while (larger[at].call)
-                    at = (at + 1) & r.request_mask;
-                larger[at] = before[i];
-            }
+            if (before[i].call)
+                *slot_of(before[i].key) = before[i];
         free(before);
     }
-    uint32_t i = slot_of(key);
-    while (r.requests[i].call)
-        i = (i + 1) & r.request_mask;
-    r.request_count++;
-    r.requests[i] = (cvm_request){.key = key, .call = CVM_ISEND};
-    return &r.requests[i];
+    cvm_request *slot = slot_of(key);
+    if (!slot->call) {
+        r.request_count++;
+        *slot = (cvm_request){.key = key, .call = CVM_ISEND};
+    }
+    return slot;
 }
 
 void cvm_request_drop(uint64_t key)
@@ -297,7 +295,7 @@ void cvm_request_drop(uint64_t key)
         i = (i + 1) & r.request_mask;
         if (!r.requests[i].call)
             break;
-        uint32_t home = slot_of(r.requests[i].key);
+        uint32_t home = home_of(r.requests[i].key);
         if (((i - home) & r.request_mask) >= ((i - hole) & r.request_mask)) {
             r.requests[hole] = r.requests[i];
             hole = i;

@@ -92,5 +92,6 @@ void cvm_bursts_close(void);
 void cvm_collective(cvm_scope *s, int op, MPI_Comm comm, int root, int64_t sent, int64_t received, const MPI_Request *request);
 int64_t cvm_sum(const int *counts, MPI_Datatype type, int n);
 int cvm_peers(MPI_Comm comm);
+bool cvm_is_root(MPI_Comm comm, int root);
 
 #endif

@@ -7,9 +7,9 @@
  * "rank value seconds", and one line a rank with value -1 for its end. Seconds begin at a barrier of all ranks. */
 #define _GNU_SOURCE
 #include "cv_mpi_events.h"
-#include "processors.h"
 #include <fcntl.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POOL = 32 << 20, OPEN_SENDS = 512, WRONG_SIZE = 3 };
+enum { POOL = 32 << 20, OPEN_SENDS = 512, WRONG_SIZE = 3, MASK_BYTES = 1024 };
 
 struct record {
     uint8_t kind, flags, op, unused;
@@ -237,6 +237,36 @@ static void make_buffers(const struct record *r, uint64_t count, int size)
         parts[i] = room(NULL, part);
         memset(parts[i], 0, part);
     }
+}
+
+/* --- processors ---------------------------------------------------------------------------------------------------------------- */
+
+struct host {
+    int ranks, processors;
+};
+
+/* The host with the fewest processors a rank, to all ranks, as the kernel and the launcher's binding allow. Ranks that share memory are
+ * taken to share a host; two bound to one processor have one between them, whatever else is idle. */
+static struct host fullest_host(void)
+{
+    static long own[MASK_BYTES / sizeof(long)], all[MASK_BYTES / sizeof(long)];
+    MPI_Comm host;
+    struct host mine;
+    sched_getaffinity(0, sizeof own, (cpu_set_t *)own);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &mine.ranks);
+    MPI_Allreduce(own, all, MASK_BYTES, MPI_BYTE, MPI_BOR, host);
+    MPI_Comm_free(&host);
+    mine.processors = CPU_COUNT_S(sizeof all, (cpu_set_t *)all);
+
+    struct {
+        double share;
+        int rank;
+    } here = {.share = (double)mine.processors / mine.ranks}, least;
+    MPI_Comm_rank(MPI_COMM_WORLD, &here.rank);
+    MPI_Allreduce(&here, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
+    MPI_Bcast(&mine, 2, MPI_INT, least.rank, MPI_COMM_WORLD);
+    return mine;
 }
 
 /* Writes the marks of all ranks one after the other: rank 0 to a new file, the others after what is there. */
