@@ -118,19 +118,6 @@ void convolver_formula(const char *region, const char *formula)
     }
 }
 
-static int begin_region(struct region *region)
-{
-    open_drivers();
-    depth++;
-    for (int i = 0; i < used_count; i++)
-        if (used[i]->prepare)
-            used[i]->prepare();
-    region->start_unix = unix_time();
-    for (int i = 0; i < used_count; i++)
-        used[i]->read(region->begin[i]);
-    return 0;
-}
-
 int convolver_begin_list(const char *region, int count, const char *const *names, const double *values)
 {
     if (depth >= DEPTH || count > PARAMETERS || count < 0)
@@ -142,7 +129,15 @@ int convolver_begin_list(const char *region, int count, const char *const *names
         copy(top->names[i], NAME, names[i]);
         top->values[i] = values[i];
     }
-    return begin_region(top);
+    open_drivers();
+    depth++;
+    for (int i = 0; i < used_count; i++)
+        if (used[i]->prepare)
+            used[i]->prepare();
+    top->start_unix = unix_time();
+    for (int i = 0; i < used_count; i++)
+        used[i]->read(top->begin[i]);
+    return 0;
 }
 
 int convolver_begin(const char *region, ...)

@@ -3,6 +3,7 @@
 #include <linux/perf_event.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -101,13 +102,8 @@ static double memory_available(void)
 static void read_host(double *values)
 {
     struct rusage usage;
-    FILE *file = fopen("/proc/loadavg", "r");
-    values[0] = NAN;
-    if (file) {
-        if (fscanf(file, "%lf", &values[0]) != 1)
-            values[0] = NAN;
-        fclose(file);
-    }
+    if (getloadavg(&values[0], 1) != 1)
+        values[0] = NAN;
     values[1] = memory_available();
     getrusage(RUSAGE_SELF, &usage);
     values[2] = 1024.0 * (double)usage.ru_maxrss;
