@@ -10,31 +10,25 @@
 
 #define STATE_WORDS (sizeof(VexGuestAMD64State) / 8 + 8)
 
-/* temporary = base + displacement */
-struct linear {
-    IRTemp base;
-    Long displacement;
-};
-
 /* Whether values were computed from loaded ones: of temporaries, and of the words of the guest's registers. */
 struct taint {
     UChar *temporaries;
     UChar registers[STATE_WORDS];
 };
 
-static struct linear linear_of(const struct linear *linears, const IRExpr *e)
+struct cv_linear cv_linear_of(const struct cv_linear *linears, const IRExpr *e)
 {
     if (e->tag == Iex_RdTmp)
         return linears[e->Iex.RdTmp.tmp];
     tl_assert(e->tag == Iex_Const && e->Iex.Const.con->tag == Ico_U64);
-    return (struct linear){IRTemp_INVALID, e->Iex.Const.con->Ico.U64};
+    return (struct cv_linear){IRTemp_INVALID, e->Iex.Const.con->Ico.U64};
 }
 
-static struct linear *find_linears(const IRSB *block)
+struct cv_linear *cv_find_linears(const IRSB *block)
 {
-    struct linear *linears = VG_(malloc)("cv.linears", block->tyenv->types_used * sizeof *linears);
+    struct cv_linear *linears = VG_(malloc)("cv.linears", block->tyenv->types_used * sizeof *linears);
     for (Int t = 0; t < block->tyenv->types_used; t++)
-        linears[t] = (struct linear){t, 0};
+        linears[t] = (struct cv_linear){t, 0};
     for (Int i = 0; i < block->stmts_used; i++) {
         const IRStmt *s = block->stmts[i];
         if (s->tag != Ist_WrTmp)
@@ -45,7 +39,7 @@ static struct linear *find_linears(const IRSB *block)
         if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64) || e->Iex.Binop.arg1->tag != Iex_RdTmp ||
             e->Iex.Binop.arg2->tag != Iex_Const)
             continue;
-        struct linear from = linears[e->Iex.Binop.arg1->Iex.RdTmp.tmp];
+        struct cv_linear from = linears[e->Iex.Binop.arg1->Iex.RdTmp.tmp];
         Long constant = e->Iex.Binop.arg2->Iex.Const.con->Ico.U64;
         from.displacement += e->Iex.Binop.op == Iop_Add64 ? constant : -constant;
         linears[s->Ist.WrTmp.tmp] = from;
@@ -201,7 +195,7 @@ static Bool continues(const struct cv_reference *last, const struct cv_reference
 
 struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
 {
-    struct linear *linears = find_linears(block);
+    struct cv_linear *linears = cv_find_linears(block);
     struct taint taint = find_taint(block, first, start);
     struct cv_references found = {VG_(malloc)("cv.references", (2 * block->stmts_used + 2) * sizeof *found.all), 0};
     Bool merging = False;
@@ -216,7 +210,7 @@ struct cv_references cv_analyse(const IRSB *block, Int first, Addr start)
         struct cv_reference *next = &found.all[found.count];
         Int n = collect(block->tyenv, block->stmts[i], next);
         for (Int k = 0; k < n; k++) {
-            struct linear l = linear_of(linears, next[k].address);
+            struct cv_linear l = cv_linear_of(linears, next[k].address);
             next[k].statement = i;
             next[k].base = l.base;
             next[k].displacement = l.displacement;

@@ -9,21 +9,12 @@
 static ULong *sums;
 static UInt n_sums, sums_room, taken;
 
-static void make_room(UInt n)
-{
-    if (n > sums_room) {
-        sums_room = 2 * n;
-        sums = VG_(realloc)("cv.bursts", sums, sums_room * sizeof *sums);
-    }
-    while (n_sums < n)
-        sums[n_sums++] = 0;
-}
-
 static ULong add_counters(Bool end)
 {
     UInt used = cv_counters_used();
     ULong total = 0;
-    make_room(used);
+    sums = cv_with_room(sums, &sums_room, used, sizeof *sums);
+    n_sums = used;
     for (UInt i = 0; i < used;) {
         UInt n;
         const ULong *counter = cv_counters_span(i, &n);

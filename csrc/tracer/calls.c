@@ -130,15 +130,15 @@ static void memory_changed(UInt number, const UWord *arguments, SysRes result)
     if (number == __NR_mmap) {
         cv_pages_mapped(sr_Res(result), arguments[1]);
         if (arguments[3] & VKI_MAP_SHARED && arguments[2] & VKI_PROT_WRITE)
-            cv_pages_shared(sr_Res(result), arguments[1]);
+            cv_pages_are(CV_PAGES_SHARED, sr_Res(result), arguments[1]);
         if (arguments[3] & MAP_POPULATE)
             cv_pages_populated(sr_Res(result), arguments[1]);
         if (arguments[3] & VKI_MAP_ANONYMOUS && cv_allocator_calls())
-            cv_pages_allocated(sr_Res(result), arguments[1]);
+            cv_pages_are(CV_PAGES_ALLOCATED, sr_Res(result), arguments[1]);
     } else if (number == __NR_mremap && arguments[2] > arguments[1] && cv_allocator_calls()) {
-        cv_pages_allocated(sr_Res(result), arguments[2]);
+        cv_pages_are(CV_PAGES_ALLOCATED, sr_Res(result), arguments[2]);
     } else if (number == __NR_madvise && arguments[2] == MADV_HUGEPAGE) {
-        cv_pages_advised(arguments[0], arguments[1]);
+        cv_pages_are(CV_PAGES_ADVISED, arguments[0], arguments[1]);
     } else if (number == __NR_brk) {
         /* Valgrind fills a heap that shrinks with zeros and keeps its pages: give them back, as the kernel would have. */
         Addr first = page_end(sr_Res(result));

@@ -36,10 +36,7 @@ static UInt find_or_add(struct module key, const NSegment *mapping, const HChar 
     for (UInt i = 0; i < n_modules; i++)
         if (modules[i].name == key.name && modules[i].inode == key.inode && modules[i].device == key.device)
             return i;
-    if (n_modules == room) {
-        room = room ? 2 * room : 64;
-        modules = VG_(realloc)("cv.modules", modules, room * sizeof *modules);
-    }
+    modules = cv_with_room(modules, &room, n_modules + 1, sizeof *modules);
     modules[n_modules] = key;
     modules[n_modules].path = VG_(strdup)("cv.path", path);
     define(n_modules, mapping, path);

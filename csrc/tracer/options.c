@@ -13,13 +13,10 @@
 struct cv_options cv_options = {
     .mode = CV_COUNTS,
     .wire_fd = -1,
-    .counters = NULL,
     .interval = 1000000,
     .sample = 10000,
-    .sets = 0,
     /* An arbitrary class that is none of the multiples of small powers of two, where page- and array-aligned data gather. */
     .set_class = 21,
-    .block_limit = 0,
     .buffer_bytes = 256 * 1024,
     .max_counters = 1LL << 30,
     .fuse = CV_FUSE,

@@ -110,6 +110,7 @@ struct temporary {
 struct packing {
     IRSB *in, *out;
     struct temporary *temporaries;
+    struct cv_linear *linears;
     Int used_slots;
 };
 
@@ -261,46 +262,21 @@ static Int in_slot(const struct packing *p, const struct group *g, Int which)
     return slot;
 }
 
-/* base + constant, where the temporary was computed so. */
-static void linear(const struct packing *p, const IRExpr *e, IRTemp *base, ULong *constant)
-{
-    *base = IRTemp_INVALID;
-    *constant = 0;
-    if (e->tag == Iex_Const) {
-        *constant = e->Iex.Const.con->Ico.U64;
-        return;
-    }
-    *base = e->Iex.RdTmp.tmp;
-    for (const IRExpr *d; (d = p->temporaries[*base].defined);) {
-        if (d->tag == Iex_RdTmp) {
-            *base = d->Iex.RdTmp.tmp;
-        } else if (d->tag == Iex_Binop && d->Iex.Binop.op == Iop_Add64 && d->Iex.Binop.arg1->tag == Iex_RdTmp &&
-                   d->Iex.Binop.arg2->tag == Iex_Const) {
-            *constant += d->Iex.Binop.arg2->Iex.Const.con->Ico.U64;
-            *base = d->Iex.Binop.arg1->Iex.RdTmp.tmp;
-        } else {
-            break;
-        }
-    }
-}
-
 /* Operand `which` as loads of this instruction that continue each other and are used for nothing else: the first one's address. */
 static IRExpr *in_memory(const struct packing *p, const struct group *g, Int which)
 {
     IRExpr *address = NULL;
-    IRTemp base = IRTemp_INVALID, b;
-    ULong constant = 0, c;
+    struct cv_linear first = {IRTemp_INVALID, 0};
     for (Int k = 0; k < g->lanes; k++) {
         const IRExpr *f = factor(p, g, k, which);
         const struct temporary *t = f->tag == Iex_RdTmp ? &p->temporaries[f->Iex.RdTmp.tmp] : NULL;
         if (!t || !t->defined || t->defined->tag != Iex_Load || t->at < g->first || t->uses != 1)
             return NULL;
-        linear(p, t->defined->Iex.Load.addr, &b, &c);
+        const struct cv_linear at = cv_linear_of(p->linears, t->defined->Iex.Load.addr);
         if (k == 0) {
             address = t->defined->Iex.Load.addr;
-            base = b;
-            constant = c;
-        } else if (b != base || c != constant + k * g->shape->width) {
+            first = at;
+        } else if (at.base != first.base || at.displacement != first.displacement + k * g->shape->width) {
             return NULL;
         }
     }
@@ -423,7 +399,7 @@ static void emit_group(struct packing *p, const struct group *g)
 
 IRSB *cv_pack(IRSB *block)
 {
-    struct packing p = {.in = block, .out = deepCopyIRSBExceptStmts(block)};
+    struct packing p = {.in = block, .out = deepCopyIRSBExceptStmts(block), .linears = cv_find_linears(block)};
     p.temporaries = VG_(calloc)("cv.pack", block->tyenv->types_used, sizeof *p.temporaries);
     index_temporaries(&p);
     for (Int i = 0; i < block->stmts_used; i++) {
@@ -435,5 +411,6 @@ IRSB *cv_pack(IRSB *block)
         }
     }
     VG_(free)(p.temporaries);
+    VG_(free)(p.linears);
     return p.out;
 }

@@ -29,7 +29,7 @@ struct range {
     struct range *next;
 };
 
-static struct range *shared, *advised, *allocated;
+static struct range *ranges[CV_PAGES_KINDS];
 static struct range heap;
 
 static void add_range(struct range **list, Addr start, SizeT bytes)
@@ -60,28 +60,19 @@ static Bool in_ranges(const struct range *range, Addr address)
     return range != NULL;
 }
 
-void cv_pages_shared(Addr start, SizeT bytes) { add_range(&shared, start, bytes); }
-
-void cv_pages_advised(Addr start, SizeT bytes)
+void cv_pages_are(enum cv_pages_kind kind, Addr start, SizeT bytes)
 {
-    forget_ranges(&advised, start, bytes);
-    add_range(&advised, start, bytes);
+    forget_ranges(&ranges[kind], start, bytes);
+    add_range(&ranges[kind], start, bytes);
 }
-
-void cv_pages_allocated(Addr start, SizeT bytes)
-{
-    forget_ranges(&allocated, start, bytes);
-    add_range(&allocated, start, bytes);
-}
-
-void cv_pages_heap(Addr start, Addr end) { heap = (struct range){start, end, NULL}; }
 
 void cv_pages_mapped(Addr start, SizeT bytes)
 {
-    forget_ranges(&shared, start, bytes);
-    forget_ranges(&advised, start, bytes);
-    forget_ranges(&allocated, start, bytes);
+    for (UInt kind = 0; kind < CV_PAGES_KINDS; kind++)
+        forget_ranges(&ranges[kind], start, bytes);
 }
+
+void cv_pages_heap(Addr start, Addr end) { heap = (struct range){start, end, NULL}; }
 
 /* ---- counting ---- */
 
@@ -125,8 +116,8 @@ static void enter_region(struct part *part, Addr region)
 {
     part->region = region;
     part->inside = region >= part->mapping->start && region + (1UL << HUGE_SHIFT) - 1 <= part->mapping->end;
-    part->asked = part->inside && in_ranges(advised, region);
-    part->heap = part->asked || in_ranges(&heap, region) || (part->inside && in_ranges(allocated, region));
+    part->asked = part->inside && in_ranges(ranges[CV_PAGES_ADVISED], region);
+    part->heap = part->asked || in_ranges(&heap, region) || (part->inside && in_ranges(ranges[CV_PAGES_ALLOCATED], region));
     part->pages.huge_regions += part->inside;
     part->pages.advised_regions += part->asked;
     part->pages.heap_regions += part->heap;
@@ -163,7 +154,7 @@ static void count_page(struct part *part, Addr address, ULong entry)
 static void count_part(struct part *part)
 {
     static ULong entries[MOST_ENTRIES];
-    part->shared = part->mapping->kind != SkFileC || in_ranges(shared, part->start);
+    part->shared = part->mapping->kind != SkFileC || in_ranges(ranges[CV_PAGES_SHARED], part->start);
     part->last_window = part->region = ~0UL;
     for (Addr at = part->start; at < part->end;) {
         SizeT wanted = (part->end - at) >> PAGE_SHIFT;

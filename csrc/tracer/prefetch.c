@@ -16,25 +16,19 @@ struct decoded __real_disInstr_AMD64(IRSB *block, const UChar *code, Long delta,
 struct decoded __wrap_disInstr_AMD64(IRSB *block, const UChar *code, Long delta, Addr address, VexArch arch, const VexArchInfo *archinfo,
                                      const VexAbiInfo *abiinfo, VexEndness endness, Bool tells);
 
-static const Int register_offset[16] = {
-    offsetof(VexGuestAMD64State, guest_RAX), offsetof(VexGuestAMD64State, guest_RCX), offsetof(VexGuestAMD64State, guest_RDX),
-    offsetof(VexGuestAMD64State, guest_RBX), offsetof(VexGuestAMD64State, guest_RSP), offsetof(VexGuestAMD64State, guest_RBP),
-    offsetof(VexGuestAMD64State, guest_RSI), offsetof(VexGuestAMD64State, guest_RDI), offsetof(VexGuestAMD64State, guest_R8),
-    offsetof(VexGuestAMD64State, guest_R9),  offsetof(VexGuestAMD64State, guest_R10), offsetof(VexGuestAMD64State, guest_R11),
-    offsetof(VexGuestAMD64State, guest_R12), offsetof(VexGuestAMD64State, guest_R13), offsetof(VexGuestAMD64State, guest_R14),
-    offsetof(VexGuestAMD64State, guest_R15),
-};
+/* VEX has the registers in the order of their numbers. */
+static IRExpr *numbered(IRSB *block, Int number) { return cv_ir_get(block, offsetof(VexGuestAMD64State, guest_RAX) + 8 * number); }
 
 static IRExpr *operand_address(IRSB *block, const struct cv_x86 *x)
 {
     const Addr next = x->base == CV_X86_RIP ? x->address + x->length : 0;
     IRExpr *address = cv_ir_u64(next + x->displacement);
     if (x->base >= 0)
-        address = cv_ir_binary(block, Iop_Add64, cv_ir_get(block, register_offset[x->base]), address);
+        address = cv_ir_binary(block, Iop_Add64, numbered(block, x->base), address);
     if (x->index < 0)
         return address;
     IRExpr *times = IRExpr_Const(IRConst_U8(__builtin_ctz(x->scale)));
-    IRExpr *scaled = cv_ir_binary(block, Iop_Shl64, cv_ir_get(block, register_offset[x->index]), times);
+    IRExpr *scaled = cv_ir_binary(block, Iop_Shl64, numbered(block, x->index), times);
     return cv_ir_binary(block, Iop_Add64, address, scaled);
 }
 

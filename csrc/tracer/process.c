@@ -71,7 +71,7 @@ static void start_client_code(ThreadId thread, ULong blocks)
     if (thread != current_thread) {
         cv_synchronization_switch(current_thread, thread);
         current_thread = thread;
-        if (cv_stream_active())
+        if (cv_output_active())
             cv_stream_control(CV_WIRE_THREAD, thread);
         if (cv_options.data_objects)
             cv_objects_switch(thread);
@@ -87,7 +87,7 @@ static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt 
 {
     cv_call_begins(number, arguments);
     cv_synchronization_call_begins(thread, number, arguments);
-    if (is_exec(number) && cv_stream_active())
+    if (is_exec(number) && cv_output_active())
         write_end(CV_WIRE_EXECED, 0);
 }
 
@@ -107,7 +107,7 @@ static void after_fork_in_child(ThreadId thread)
     cv_sampling_fork();
     cv_calls_fork();
     cv_synchronization_fork(thread);
-    if (cv_stream_active())
+    if (cv_output_active())
         cv_stream_control(CV_WIRE_THREAD, thread);
     current_thread = thread;
 }

@@ -19,10 +19,7 @@ static Bool stopped; /* the region has ended once */
 static void keep_counters(void)
 {
     n_kept = cv_counters_used();
-    if (n_kept > kept_room) {
-        kept_room = 2 * n_kept;
-        kept = VG_(realloc)("cv.kept", kept, kept_room * sizeof *kept);
-    }
+    kept = cv_with_room(kept, &kept_room, n_kept, sizeof *kept);
     for (UInt i = 0; i < n_kept; i++)
         kept[i] = *(ULong *)cv_counter_address(i);
 }
@@ -53,7 +50,7 @@ void cv_region_start(void)
         return;
     take_back_counters();
     cv_countdown = kept_countdown;
-    cv_stream_drop();
+    cv_output_drop();
     cv_pages_begin();
     cv_recording = True;
     cv_stream_control(CV_WIRE_THREAD, cv_current_thread());

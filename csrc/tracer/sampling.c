@@ -151,10 +151,7 @@ void VG_REGPARM(2) cv_limit_reached(void *guest_state, HWord id)
     if (cv_segment_infos[id].stopped || !cv_recording)
         return;
     cv_segment_infos[id].stopped = True;
-    if (n_reached == reached_room) {
-        reached_room = reached_room ? 2 * reached_room : 256;
-        reached = VG_(realloc)("cv.reached", reached, reached_room * sizeof *reached);
-    }
+    reached = cv_with_room(reached, &reached_room, n_reached + 1, sizeof *reached);
     reached[n_reached++] = id;
     /* No translation can be thrown away while it runs. With this counter at zero the next block entry returns to the scheduler,
      * which calls cv_limit_discard: so the loop ends after at most one more visit. */

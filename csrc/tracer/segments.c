@@ -57,10 +57,7 @@ static void grow(void)
         if (old)
             VG_(free)(old);
     }
-    if (n_segments == infos_room) {
-        infos_room = infos_room ? 2 * infos_room : 1 << 12;
-        cv_segment_infos = VG_(realloc)("cv.segment_infos", cv_segment_infos, infos_room * sizeof *cv_segment_infos);
-    }
+    cv_segment_infos = cv_with_room(cv_segment_infos, &infos_room, n_segments + 1, sizeof *cv_segment_infos);
 }
 
 /* The instructions of a segment. One that an exit divides (rep, for example) comes back in the next segment, flagged, when there

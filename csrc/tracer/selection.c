@@ -12,7 +12,7 @@ struct range {
 };
 
 static struct range *ranges;
-static UInt n_ranges;
+static UInt n_ranges, ranges_room;
 static Bool everything = True;
 
 static HChar *read_file(const HChar *path)
@@ -41,8 +41,7 @@ static void add_line(HChar *line)
     if (*at++ != ' ' || !*at || range.end <= range.first)
         cv_fatal("a range must read FIRST END PATH: %s", line);
     range.path = at;
-    if ((n_ranges & (n_ranges - 1)) == 0) /* room grows in powers of two */
-        ranges = VG_(realloc)("cv.ranges", ranges, (n_ranges ? 2 * n_ranges : 1) * sizeof *ranges);
+    ranges = cv_with_room(ranges, &ranges_room, n_ranges + 1, sizeof *ranges);
     ranges[n_ranges++] = range;
 }
 

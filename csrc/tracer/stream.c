@@ -10,10 +10,8 @@ static Bool definitions_pending;
 
 /* With --streams: all definitions written so far, and where this process's counters are. */
 static ULong *definitions;
-static SizeT n_definitions, definitions_room;
+static UInt n_definitions, definitions_room;
 static HChar counters_path[4096];
-
-Bool cv_stream_active(void) { return cv_output_active(); }
 
 static void write_buffer(void)
 {
@@ -52,10 +50,7 @@ static void begin_stream(void)
 /* A forked child runs code that its parent has defined. */
 static void keep_definition(const ULong *record, SizeT words)
 {
-    if (n_definitions + words > definitions_room) {
-        definitions_room = 2 * (n_definitions + words);
-        definitions = VG_(realloc)("cv.definitions", definitions, definitions_room * sizeof *definitions);
-    }
+    definitions = cv_with_room(definitions, &definitions_room, n_definitions + words, sizeof *definitions);
     VG_(memcpy)(definitions + n_definitions, record, words * sizeof *record);
     n_definitions += words;
 }
@@ -75,15 +70,13 @@ void cv_stream_open(void)
     begin_stream();
 }
 
-void cv_stream_drop(void) { cv_output_drop(); }
-
 /* Outside the traced region the buffer holds nothing that anybody wants: definitions do not wait in it. */
 void cv_flush(void)
 {
     if (cv_recording)
         write_buffer();
     else
-        cv_stream_drop();
+        cv_output_drop();
 }
 
 void cv_stream_publish(void)
@@ -106,7 +99,7 @@ void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload
     SizeT words = (bytes + 7) / 8;
     tl_assert(words < 2 * CV_RECORD_WORDS - 1);
     if (!cv_recording)
-        cv_stream_drop();
+        cv_output_drop();
     if (cv_next + 1 + words > cv_high_mark + CV_RECORD_WORDS)
         cv_flush();
     *cv_next++ = CV_WIRE_CONTROL | (ULong)kind << 56 | (ULong)(argument & 0xffffff) << 32 | words;

@@ -70,30 +70,17 @@ static UInt class_of(ULong key)
             return i;
     if (n_classes && sums_used >= MOST_SUMS)
         return 0;
-    if (n_classes == classes_room) {
-        classes_room = classes_room ? 2 * classes_room : 64;
-        classes = VG_(realloc)("cv.classes", classes, classes_room * sizeof *classes);
-    }
+    classes = cv_with_room(classes, &classes_room, n_classes + 1, sizeof *classes);
     classes[n_classes] = (struct class){.key = key};
     return n_classes++;
-}
-
-static void make_room(ULong **array, UInt *room, UInt n)
-{
-    if (n <= *room)
-        return;
-    UInt more = n + n / 2;
-    *array = VG_(realloc)("cv.thread_log", *array, more * sizeof **array);
-    VG_(memset)(*array + *room, 0, (more - *room) * sizeof **array);
-    *room = more;
 }
 
 static void add_counters(struct class *class)
 {
     UInt used = cv_counters_used();
-    make_room(&snapshot, &snapshot_room, used);
+    snapshot = cv_with_room(snapshot, &snapshot_room, used, sizeof *snapshot);
     sums_used -= class->room;
-    make_room(&class->sums, &class->room, used);
+    class->sums = cv_with_room(class->sums, &class->room, used, sizeof *class->sums);
     sums_used += class->room;
     for (UInt i = 0, n; i < used; i += n) {
         const ULong *counter = cv_counters_span(i, &n);

@@ -66,6 +66,18 @@ void cv_options_forget_inherited(void);
 /* Says one sentence on Valgrind's channel and ends the process (status 125). */
 void cv_fatal(const HChar *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* The array with room for n elements of so many bytes at least; what is new is zero. `room` is how many it has. */
+static inline void *cv_with_room(void *array, UInt *room, UInt n, SizeT bytes)
+{
+    if (n <= *room)
+        return array;
+    const UInt more = n + n / 2 + 16;
+    array = VG_(realloc)("cv.array", array, more * bytes);
+    VG_(memset)((UChar *)array + *room * bytes, 0, (more - *room) * bytes);
+    *room = more;
+    return array;
+}
+
 /* ---- counters.c: exact counters that survive the death of the process ---- */
 
 void cv_counters_open(void);
@@ -108,7 +120,6 @@ ULong cv_output_full_bit(void);
 /* ---- stream.c: records ---- */
 
 void cv_stream_open(void);
-Bool cv_stream_active(void);
 void cv_flush(void);
 /* Writes a one-word control record. */
 void cv_stream_control(enum cv_wire_kind kind, ULong argument);
@@ -116,8 +127,6 @@ void cv_stream_control(enum cv_wire_kind kind, ULong argument);
 void cv_stream_record(enum cv_wire_kind kind, UInt argument, const void *payload, SizeT bytes);
 /* Hands definitions to the reader before the code they define runs: were the process killed, its counters would mean nothing. */
 void cv_stream_publish(void);
-/* Throws away what is in the buffer. */
-void cv_stream_drop(void);
 /* In a forked child: drops the buffer and closes the stream; with --streams, opens one that begins with all definitions. */
 void cv_stream_fork(void);
 /* Path of this process's counter file beside its FIFO; NULL without --streams. */
@@ -145,6 +154,14 @@ struct cv_references {
     struct cv_reference *all; /* in program order */
     Int count;
 };
+
+/* What each temporary is: base + displacement; VG_(free) it. */
+struct cv_linear {
+    IRTemp base; /* IRTemp_INVALID: none */
+    Long displacement;
+};
+struct cv_linear *cv_find_linears(const IRSB *block);
+struct cv_linear cv_linear_of(const struct cv_linear *linears, const IRExpr *address);
 
 /* `first` is the index of the first statement of guest code. Free with cv_references_free. */
 struct cv_references cv_analyse(const IRSB *block, Int first, Addr start);
@@ -355,12 +372,14 @@ Bool cv_ir_is_prefetch(const IRStmt *s);
 
 /* The program has memory of other files, or of none, there from now on. */
 void cv_pages_mapped(Addr start, SizeT bytes);
-/* Memory is shared with others and may be written: each of its pages faults alone. */
-void cv_pages_shared(Addr start, SizeT bytes);
-/* The program asked for huge pages there. */
-void cv_pages_advised(Addr start, SizeT bytes);
-/* The C library's allocator mapped memory; its heap has grown to there. */
-void cv_pages_allocated(Addr start, SizeT bytes);
+enum cv_pages_kind {
+    CV_PAGES_SHARED,    /* with others, and may be written: each of them faults alone */
+    CV_PAGES_ADVISED,   /* the program asked for huge ones */
+    CV_PAGES_ALLOCATED, /* by the C library's allocator */
+    CV_PAGES_KINDS
+};
+void cv_pages_are(enum cv_pages_kind kind, Addr start, SizeT bytes);
+/* The heap has grown to there. */
 void cv_pages_heap(Addr start, Addr end);
 /* These pages are about to be given back. */
 void cv_pages_going(Addr start, SizeT bytes);
@@ -388,10 +407,8 @@ void cv_calls_write(void);
 /* Is this the library that Valgrind has the dynamic linker load? */
 Bool cv_is_preloaded(const HChar *path);
 
-/* ---- synchronization.c, thread_entries.c, thread_log.c: what threads wait for (../threads/thread_calls.h), and what they execute ---- */
+/* ---- synchronization.c, thread_log.c: what threads wait for (../threads/thread_calls.h), and what they execute ---- */
 
-extern ULong cv_return_awaited;    /* stack pointer after the return of the innermost function of this thread that is followed */
-extern Bool cv_translations_stale; /* others are needed */
 void cv_synchronization_register(void);
 void cv_synchronization_instrument_entry(IRSB *out, Addr start);
 /* To be called when the block is complete. */
@@ -404,10 +421,6 @@ void cv_synchronization_fork(ThreadId thread);
 void cv_synchronization_end(void);
 /* Throws translations away where others are needed; only between blocks. */
 void cv_synchronization_discard(void);
-/* The function entered is one of those that synchronize, or a body of a parallel region. */
-void cv_synchronization_entered(HWord function, HWord sp, HWord a, HWord b, HWord c, HWord d);
-void cv_synchronization_body(HWord function, HWord sp, HWord data, HWord object);
-void cv_synchronization_left(HWord result, HWord target);
 
 void cv_threads_open(struct cv_thread *first);
 void cv_threads_switched(struct cv_thread *from);
