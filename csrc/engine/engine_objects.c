@@ -15,8 +15,6 @@
 #include "elf_symbols.h"
 #include "engine_control.h"
 
-#define RECORD_BYTES 32000
-#define MOST_NAME 1024
 #define MOST_NAMES 1024
 #define MOST_IMAGES 4096
 #define USUAL_STACK (UINT64_C(8) << 20)
@@ -229,43 +227,6 @@ int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int func
 
 /* ---- definitions ---- */
 
-static uint32_t n_objects;
-
-static struct known {
-    uint64_t place; /* the site, or a number of a path */
-    uint32_t name, kind, object;
-} *known;
-static size_t room, n_known;
-
-static struct known *slot_of(const struct known *key)
-{
-    size_t at = (key->place * UINT64_C(0x9e3779b97f4a7c15) >> 32 ^ key->name << 3 ^ key->kind) & (room - 1);
-    while (known[at].kind && (known[at].place != key->place || known[at].name != key->name || known[at].kind != key->kind))
-        at = (at + 1) & (room - 1);
-    return &known[at];
-}
-
-static void grow(void)
-{
-    if (2 * n_known < room)
-        return;
-    struct known *old = known;
-    const size_t old_room = room;
-    room = room ? 2 * room : 256;
-    known = calloc(room, sizeof *known);
-    for (size_t i = 0; i < old_room; i++)
-        if (old[i].kind)
-            *slot_of(&old[i]) = old[i];
-    free(old);
-}
-
-static void forget_sites(void)
-{
-    if (known)
-        memset(known, 0, room * sizeof *known);
-    n_known = 0;
-}
-
 const struct cv_blob_mapping *cv_mapping_at(const struct cv_target *of, uint64_t address)
 {
     const struct cv_blob_mapping *mappings = (const struct cv_blob_mapping *)(of->memory + CV_OFF_MAPPINGS);
@@ -275,68 +236,22 @@ const struct cv_blob_mapping *cv_mapping_at(const struct cv_target *of, uint64_t
     return NULL;
 }
 
-static uint32_t define(uint32_t kind, uint64_t site, uint32_t thread, const char *text)
+static uint32_t module_of(uint64_t site, uint64_t *file_offset)
 {
-    uint8_t payload[sizeof(struct cv_wire_object) + 4096] = {0};
-    struct cv_wire_object object = {.module = CV_WIRE_NO_MODULE, .kind = kind, .thread = thread};
-    const struct cv_blob_mapping *mapping = site ? cv_mapping_at(target, site) : NULL;
-    object.text_bytes = (uint32_t)strnlen(text, 4096);
-    if (mapping) {
-        object.module = cv_wire_module(mapping);
-        object.file_offset = mapping->path_bytes ? site - mapping->low + mapping->offset : site;
-    }
-    memcpy(payload, &object, sizeof object);
-    memcpy(payload + sizeof object, text, object.text_bytes);
-    cv_wire_record(CV_WIRE_OBJECT, 0, payload, sizeof object + object.text_bytes);
-    return n_objects++;
+    const struct cv_blob_mapping *mapping = cv_mapping_at(target, site);
+    if (!mapping)
+        return CV_WIRE_NO_MODULE;
+    *file_offset = mapping->path_bytes ? site - mapping->low + mapping->offset : site;
+    return cv_wire_module(mapping);
 }
 
-static uint32_t object(uint32_t kind, uint64_t site, uint32_t name, const char *text)
-{
-    grow();
-    const struct known key = {site, name, kind, 0};
-    struct known *k = slot_of(&key);
-    if (!k->kind) {
-        *k = key;
-        k->object = define(kind, site, 0, text);
-        n_known++;
-    }
-    return k->object;
-}
-
-static uint32_t path_object(const char *path)
-{
-    static char **paths;
-    static uint32_t n;
-    uint32_t i = 0;
-    while (i < n && strcmp(paths[i], path))
-        i++;
-    if (i == n) {
-        paths = realloc(paths, (n + 1) * sizeof *paths);
-        paths[n++] = strdup(path);
-    }
-    return object(CV_WIRE_FILE, 0, i, path);
-}
-
-static void tell(int kind, uint64_t a, uint64_t b, uint64_t c, size_t words)
-{
-    const uint64_t payload[3] = {a, b, c};
-    cv_wire_record(CV_WIRE_EVENT, (uint64_t)kind, payload, 8 * words);
-}
-
-static void place(uint32_t what, uint64_t address, uint64_t bytes)
-{
-    if (bytes)
-        tell(CV_WIRE_PLACED, what, address, bytes, 3);
-}
+#define WRITE_RECORD cv_wire_record
+#define ZEROED(bytes) calloc(1, bytes)
+#define FREE free
+#define MODULE_OF module_of
+#include "../common/object_records.h"
 
 /* ---- variables ---- */
-
-static struct {
-    uint8_t bytes[RECORD_BYTES];
-    size_t used;
-    uint32_t count, module;
-} symbols;
 
 static int by_address(const void *a, const void *b)
 {
@@ -360,37 +275,13 @@ static void take_variable(void *image, const Elf64_Sym *symbol, const char *name
     variables[n_variables++] = (struct variable){bias + symbol->st_value, symbol->st_size, name};
 }
 
-static void send_symbols(void)
-{
-    if (symbols.count) {
-        cv_wire_record(CV_WIRE_SYMBOLS, 0, symbols.bytes, symbols.used);
-        tell(CV_WIRE_LOADED, n_objects, symbols.count, 0, 2);
-        n_objects += symbols.count;
-    }
-    symbols.count = 0;
-    symbols.used = 0;
-}
-
-static void add_symbol(const struct variable *v)
-{
-    const size_t length = strnlen(v->name, MOST_NAME), padded = (length + 7) / 8 * 8;
-    const struct cv_wire_symbol symbol = {v->address, v->size, symbols.module, (uint32_t)length};
-    if (symbols.used + sizeof symbol + padded > sizeof symbols.bytes)
-        send_symbols();
-    memcpy(symbols.bytes + symbols.used, &symbol, sizeof symbol);
-    memset(symbols.bytes + symbols.used + sizeof symbol, 0, padded);
-    memcpy(symbols.bytes + symbols.used + sizeof symbol, v->name, length);
-    symbols.used += sizeof symbol + padded;
-    symbols.count++;
-}
-
 /* Of several names for one address the shortest: others have underscores before. */
 static void tell_symbols(const struct files *files, struct image *image)
 {
     struct cv_blob_mapping mapping = {.low = image->code, .high = image->code_end, .offset = image->offset};
     mapping.path_bytes = (uint32_t)strnlen(image->path, sizeof mapping.path);
     memcpy(mapping.path, image->path, mapping.path_bytes);
-    symbols.module = cv_wire_module(&mapping);
+    const uint32_t module = cv_wire_module(&mapping);
     n_variables = 0;
     each_symbol(files, image, take_variable);
     qsort(variables, n_variables, sizeof *variables, by_address);
@@ -399,9 +290,9 @@ static void tell_symbols(const struct files *files, struct image *image)
         for (next = i + 1; next < n_variables && variables[next].address == variables[i].address; next++)
             if (strlen(variables[next].name) < strlen(variables[best].name))
                 best = next;
-        add_symbol(&variables[best]);
+        cv_object_symbol(module, variables[best].address, variables[best].size, variables[best].name);
     }
-    send_symbols();
+    cv_objects_loaded();
 }
 
 static void tell_image(const char *path, uint64_t at, uint64_t bytes, uint64_t offset)
@@ -411,7 +302,7 @@ static void tell_image(const char *path, uint64_t at, uint64_t bytes, uint64_t o
     if (make_image(&image, path, at, bytes, offset, &files)) {
         if (n_images < MOST_IMAGES)
             images[n_images++] = image;
-        place(path_object(path), image.zeros, image.zeros_end - image.zeros);
+        cv_object_place(cv_object(CV_WIRE_FILE, 0, path), image.zeros, image.zeros_end - image.zeros);
         tell_symbols(&files, &image);
     }
     close_files(&files);
@@ -470,9 +361,9 @@ void cv_objects_begin(void)
         const struct first *one = &firsts[i];
         const uint64_t bytes = !strcmp(one->path, "[stack]") ? stack_bytes(target->pid) : 0;
         if (one->path[0] == '/')
-            place(path_object(one->path), one->low, one->high - one->low);
+            cv_object_place(cv_object(CV_WIRE_FILE, 0, one->path), one->low, one->high - one->low);
         if (bytes)
-            place(define(CV_WIRE_STACK, 0, 1, ""), one->high - bytes, bytes);
+            cv_object_place(cv_object_define(CV_WIRE_STACK, 0, 1, ""), one->high - bytes, bytes);
     }
     for (size_t i = 0; i < n_firsts; i++)
         if (firsts[i].code && firsts[i].path[0] == '/')
@@ -508,10 +399,10 @@ static void tell_file(const struct cv_blob_event *e, const char *path)
 {
     if (path[0] != '/')
         return;
-    place(path_object(path), e->word[0], e->word[1]);
+    cv_object_place(cv_object(CV_WIRE_FILE, 0, path), e->word[0], e->word[1]);
     if (!e->name)
         return;
-    forget_sites(); /* other code may now be where there was some before */
+    cv_objects_forget_sites();
     tell_image(path, e->word[0], e->word[1], e->word[2]);
 }
 
@@ -519,11 +410,12 @@ static void tell_mapped(const struct cv_blob_event *e)
 {
     for (uint32_t i = 0; i < n_images; i++)
         if (e->word[1] >= images[i].low && e->word[1] < images[i].high) { /* its zero-filled data */
-            place(path_object(images[i].path), e->word[1], e->word[2]);
+            cv_object_place(cv_object(CV_WIRE_FILE, 0, images[i].path), e->word[1], e->word[2]);
             return;
         }
-    place(e->name == CV_MAPPED_BY_ALLOCATOR ? object(CV_WIRE_ALLOCATOR, 0, 0, "") : object(CV_WIRE_MAPPING, e->word[0], 0, "mmap"),
-          e->word[1], e->word[2]);
+    cv_object_place(e->name == CV_MAPPED_BY_ALLOCATOR ? cv_object(CV_WIRE_ALLOCATOR, 0, "")
+                                                      : cv_object(CV_WIRE_MAPPING, e->word[0], "mmap"),
+                    e->word[1], e->word[2]);
 }
 
 static void unmap(uint64_t at, uint64_t bytes)
@@ -532,24 +424,24 @@ static void unmap(uint64_t at, uint64_t bytes)
         if (images[i].code - at < bytes)
             images[i] = images[--n_images];
     if (bytes)
-        tell(CV_WIRE_UNMAPPED, at, bytes, 0, 2);
+        cv_object_event(CV_WIRE_UNMAPPED, at, bytes, 0, 2);
 }
 
 static void tell_event(uint64_t number, const struct cv_blob_event *e)
 {
     const uint64_t *w = e->word;
     switch (e->kind) {
-    case CV_EVENT_GIVEN: place(object(CV_WIRE_HEAP, w[0], e->name, names[e->name < n_names ? e->name : 0]), w[1], w[2]); break;
-    case CV_EVENT_FREED: tell(CV_WIRE_FREED, w[0], 0, 0, 1); break;
+    case CV_EVENT_GIVEN: cv_object_place(cv_object(CV_WIRE_HEAP, w[0], names[e->name < n_names ? e->name : 0]), w[1], w[2]); break;
+    case CV_EVENT_FREED: cv_object_event(CV_WIRE_FREED, w[0], 0, 0, 1); break;
     case CV_EVENT_MAPPED: tell_mapped(e); break;
     case CV_EVENT_FILE: tell_file(e, path_of(number, e)); break;
-    case CV_EVENT_HEAP: place(object(CV_WIRE_ALLOCATOR, 0, 0, ""), w[0], w[1]); break;
+    case CV_EVENT_HEAP: cv_object_place(cv_object(CV_WIRE_ALLOCATOR, 0, ""), w[0], w[1]); break;
     case CV_EVENT_UNMAPPED: unmap(w[0], w[1]); break;
     case CV_EVENT_MOVED:
         if (w[2])
-            tell(CV_WIRE_MOVED, w[0], w[1], w[2], 3);
+            cv_object_event(CV_WIRE_MOVED, w[0], w[1], w[2], 3);
         break;
-    case CV_EVENT_STACK: place(define(CV_WIRE_STACK, 0, e->name, ""), w[0], w[1]); break;
+    case CV_EVENT_STACK: cv_object_place(cv_object_define(CV_WIRE_STACK, 0, e->name, ""), w[0], w[1]); break;
     default: break;
     }
 }

@@ -6,72 +6,18 @@
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_machine.h"
 
-static const HChar no_name[] = "", mmap_name[] = "mmap";
-
-static const HChar *kept_path(const HChar *path)
-{
-    static HChar **kept;
-    static UInt n_kept, room;
-    for (UInt i = 0; i < n_kept; i++)
-        if (!VG_(strcmp)(kept[i], path))
-            return kept[i];
-    if (n_kept == room) {
-        room = room ? 2 * room : 64;
-        kept = VG_(realloc)("cv.paths", kept, room * sizeof *kept);
-    }
-    return kept[n_kept++] = VG_(strdup)("cv.paths", path);
-}
-
 /* ---- symbols ---- */
-
-#define MOST_NAME 1024
 
 static Addr *loaded; /* where the code of the object files whose symbols were sent lies */
 static UInt n_loaded, loaded_room;
 
-struct symbols {
-    UInt module, first, count;
-    SizeT bytes;
-    UChar payload[CV_RECORD_WORDS * sizeof(ULong)];
-};
-
-static void send(struct symbols *s)
-{
-    if (!s->count)
-        return;
-    cv_stream_record(CV_WIRE_SYMBOLS, 0, s->payload, s->bytes);
-    s->first = cv_objects_take(s->count);
-    cv_object_event(CV_WIRE_LOADED, s->first, s->count, 0, 2);
-    s->count = s->bytes = 0;
-}
-
-static void add_symbol(struct symbols *s, Addr address, SizeT size, const HChar *name)
-{
-    SizeT length = VG_(strlen)(name);
-    if (length > MOST_NAME)
-        length = MOST_NAME;
-    SizeT padded = (length + 7) / 8 * 8;
-    if (s->bytes + sizeof(struct cv_wire_symbol) + padded > sizeof s->payload)
-        send(s);
-    struct cv_wire_symbol symbol = {address, size, s->module, length};
-    VG_(memcpy)(s->payload + s->bytes, &symbol, sizeof symbol);
-    s->bytes += sizeof symbol;
-    VG_(memset)(s->payload + s->bytes, 0, padded);
-    VG_(memcpy)(s->payload + s->bytes, name, length);
-    s->bytes += padded;
-    s->count++;
-}
-
 static void load_symbols(const DebugInfo *file)
 {
-    static struct symbols s; /* large */
     uint64_t offset;
-    Addr code = VG_(DebugInfo_get_text_avma)(file);
-    s.module = cv_module_of(code, &offset);
-    SizeT zeros = VG_(DebugInfo_get_bss_size)(file);
+    const UInt module = cv_module_of(VG_(DebugInfo_get_text_avma)(file), &offset);
+    const SizeT zeros = VG_(DebugInfo_get_bss_size)(file);
     if (zeros)
-        cv_object_event(CV_WIRE_PLACED, cv_object(CV_WIRE_FILE, 0, kept_path(cv_module_path(s.module))), VG_(DebugInfo_get_bss_avma)(file),
-                        zeros, 3);
+        cv_object_place(cv_object(CV_WIRE_FILE, 0, cv_module_path(module)), VG_(DebugInfo_get_bss_avma)(file), zeros);
     Int n = VG_(DebugInfo_syms_howmany)(file);
     for (Int i = 0; i < n; i++) {
         struct cv_symbol_addresses at = {0};
@@ -80,9 +26,9 @@ static void load_symbols(const DebugInfo *file)
         Bool is_code = True, is_indirect = False, is_global = False;
         VG_(DebugInfo_syms_getidx)(file, i, &at, &size, &name, &others, &is_code, &is_indirect, &is_global);
         if (!is_code && size && name && name[0])
-            add_symbol(&s, at.main, size, name);
+            cv_object_symbol(module, at.main, size, name);
     }
-    send(&s);
+    cv_objects_loaded();
 }
 
 static Bool is_loaded(Addr code)
@@ -99,10 +45,7 @@ static void load_new(void)
         Addr code = VG_(DebugInfo_get_text_avma)(file);
         if (!code || is_loaded(code))
             continue;
-        if (n_loaded == loaded_room) {
-            loaded_room = loaded_room ? 2 * loaded_room : 64;
-            loaded = VG_(realloc)("cv.loaded", loaded, loaded_room * sizeof *loaded);
-        }
+        loaded = cv_with_room(loaded, &loaded_room, n_loaded + 1, sizeof *loaded);
         loaded[n_loaded++] = code;
         const NSegment *mapping = VG_(am_find_nsegment)(code);
         if (mapping && mapping->kind == SkFileC) /* Valgrind's own code is listed, too */
@@ -120,19 +63,19 @@ static UInt object_of(const NSegment *mapping)
     Addr site;
     Bool allocating;
     if (path && path[0] == '/')
-        return cv_object(CV_WIRE_FILE, 0, kept_path(path));
+        return cv_object(CV_WIRE_FILE, 0, path);
     if (VG_(DebugInfo_sect_kind)(&path, mapping->start) == Vg_SectBSS) /* zero-filled data after what the file holds */
-        return cv_object(CV_WIRE_FILE, 0, kept_path(path));
+        return cv_object(CV_WIRE_FILE, 0, path);
     if (!cv_objects_caller(&site, &allocating))
-        return cv_object(CV_WIRE_MAPPING, 0, mmap_name);
-    return allocating ? cv_object(CV_WIRE_ALLOCATOR, 0, no_name) : cv_object(CV_WIRE_MAPPING, site, mmap_name);
+        return cv_object(CV_WIRE_MAPPING, 0, "mmap");
+    return allocating ? cv_object(CV_WIRE_ALLOCATOR, 0, "") : cv_object(CV_WIRE_MAPPING, site, "mmap");
 }
 
 static void mapped(Addr start, SizeT bytes)
 {
     const NSegment *mapping = VG_(am_find_nsegment)(start);
     if (mapping && bytes)
-        cv_object_event(CV_WIRE_PLACED, object_of(mapping), start, bytes, 3);
+        cv_object_place(object_of(mapping), start, bytes);
 }
 
 static void new_mapping(Addr start, SizeT bytes, Bool read, Bool write, Bool execute, ULong debug_information)
@@ -149,7 +92,7 @@ static void new_mapping(Addr start, SizeT bytes, Bool read, Bool write, Bool exe
 static void new_heap(Addr start, SizeT bytes, ThreadId thread)
 {
     if (cv_options.data_objects && bytes)
-        cv_object_event(CV_WIRE_PLACED, cv_object(CV_WIRE_ALLOCATOR, 0, no_name), start, bytes, 3);
+        cv_object_place(cv_object(CV_WIRE_ALLOCATOR, 0, ""), start, bytes);
 }
 
 static void unmapped(Addr start, SizeT bytes)
@@ -175,7 +118,7 @@ void cv_objects_place_stack(ThreadId thread)
     SizeT bytes = VG_(thread_get_stack_size)(thread);
     Addr last = VG_(thread_get_stack_max)(thread);
     if (bytes && last)
-        cv_object_event(CV_WIRE_PLACED, cv_object_stack(thread), last + 1 - bytes, bytes, 3);
+        cv_object_place(cv_object_define(CV_WIRE_STACK, 0, thread, ""), last + 1 - bytes, bytes);
 }
 
 static void thread_ended(ThreadId thread)

@@ -4,15 +4,27 @@
  * Allocation functions are watched where they are entered, by name, and where they return: a block that ends in a return compares
  * the stack pointer with that of the innermost one that was entered. The place in the code is the caller of the outermost one, so
  * that of `new` and not of the malloc within it. A block is there from the moment when its function returns, so what calloc fills
- * in belongs to the allocator; it is gone when free is entered. */
+ * in belongs to the allocator; it is gone when free is entered.
+ *
+ * The program's own functions run, none is replaced: so nothing is counted differently, and static programs are no exception. A stripped
+ * static program has no names. */
 #include "tracer.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+
+#define WRITE_RECORD cv_stream_record
+#define ZEROED(bytes) VG_(calloc)("cv.objects", 1, bytes)
+#define FREE VG_(free)
+#define MODULE_OF cv_module_of
+#include "../common/object_records.h"
 
 #define DEEPEST 16
+#define MOST_CALLERS 16
 #define NOT_AWAITED (~0ULL)
 
-ULong cv_awaited = NOT_AWAITED;
+static ULong awaited = NOT_AWAITED; /* stack pointer after the return of the innermost allocation function of this thread */
 
 struct frame {
     enum cv_allocator kind;
@@ -24,6 +36,12 @@ struct frame {
     Addr given; /* what a function within gave last */
 };
 
+struct watched {
+    enum cv_allocator kind;
+    const HChar *name;
+    struct watched *next;
+};
+
 struct frames {
     Bool running; /* the thread has its stack */
     UInt depth;
@@ -31,114 +49,43 @@ struct frames {
 };
 
 static struct frames **threads;
-static UInt n_threads;
-
-/* ---- definitions ---- */
-
-struct known {
-    Addr site;
-    const HChar *name;
-    UInt kind, object;
-};
-
-static UInt n_objects;
-static struct known *table; /* open addressing, at most half full; an empty one has kind 0 */
-static UInt table_size, n_known;
-
-UInt cv_objects_take(UInt n)
-{
-    n_objects += n;
-    return n_objects - n;
-}
-
-static UInt define(enum cv_wire_object_kind kind, Addr site, UInt thread, const HChar *text)
-{
-    UChar payload[sizeof(struct cv_wire_object) + 4096];
-    struct cv_wire_object *object = (struct cv_wire_object *)payload;
-    SizeT length = VG_(strlen)(text);
-    if (length > 4096)
-        length = 4096;
-    *object = (struct cv_wire_object){.module = CV_WIRE_NO_MODULE, .kind = kind, .thread = thread, .text_bytes = length};
-    if (site)
-        object->module = cv_module_of(site, &object->file_offset);
-    VG_(memcpy)(payload + sizeof *object, text, length);
-    cv_stream_record(CV_WIRE_OBJECT, 0, payload, sizeof *object + length);
-    return cv_objects_take(1);
-}
-
-static struct known *slot_of(const struct known *key)
-{
-    UInt at = (key->site * 0x9E3779B97F4A7C15ULL >> 32 ^ (Addr)key->name >> 3 ^ key->kind) & (table_size - 1);
-    while (table[at].kind && (table[at].site != key->site || table[at].name != key->name || table[at].kind != key->kind))
-        at = (at + 1) & (table_size - 1);
-    return &table[at];
-}
-
-static void grow(void)
-{
-    if (2 * n_known < table_size)
-        return;
-    struct known *old = table;
-    UInt old_size = table_size;
-    table_size = old_size ? 2 * old_size : 256;
-    table = VG_(calloc)("cv.objects", table_size, sizeof *table);
-    for (UInt i = 0; i < old_size; i++)
-        if (old[i].kind)
-            *slot_of(&old[i]) = old[i];
-    if (old)
-        VG_(free)(old);
-}
-
-/* Names are distinguished by address: they are those of the list of functions, or were kept. */
-UInt cv_object(enum cv_wire_object_kind kind, Addr site, const HChar *name)
-{
-    grow();
-    struct known key = {site, name, kind, 0}, *known = slot_of(&key);
-    if (!known->kind) {
-        *known = key;
-        known->object = define(kind, site, 0, name);
-        n_known++;
-    }
-    return known->object;
-}
-
-UInt cv_object_stack(UInt thread) { return define(CV_WIRE_STACK, 0, thread, ""); }
-
-void cv_objects_forget_sites(void)
-{
-    if (table)
-        VG_(memset)(table, 0, table_size * sizeof *table);
-    n_known = 0;
-}
-
-void cv_object_event(enum cv_wire_event event, ULong a, ULong b, ULong c, UInt words)
-{
-    ULong payload[3] = {a, b, c};
-    cv_stream_record(CV_WIRE_EVENT, event, payload, words * sizeof *payload);
-}
-
-static void place(UInt object, Addr address, SizeT bytes)
-{
-    if (bytes)
-        cv_object_event(CV_WIRE_PLACED, object, address, bytes, 3);
-}
+static UInt threads_room;
 
 /* ---- allocation functions ---- */
 
+static enum cv_allocator allocator_of(const HChar *name, const HChar **shown)
+{
+    return cv_allocator_named(name, cv_options.allocators, shown);
+}
+
+/* Memory that a program maps itself is not its allocator's, nor is that of an allocator outside of the C library, which calls the
+ * library's mmap from another object. */
+Bool cv_allocator_calls(void)
+{
+    const DiEpoch now = VG_(current_DiEpoch)();
+    const HChar *name, *shown;
+    Addr callers[MOST_CALLERS];
+    const UInt depth = VG_(get_StackTrace)(VG_(get_running_tid)(), callers, MOST_CALLERS, NULL, NULL, 0);
+    const DebugInfo *const library = depth ? VG_(find_DebugInfo)(now, callers[0]) : NULL;
+    for (UInt i = 1; library && i < depth; i++) {
+        if (!VG_(get_fnname)(now, callers[i], &name) || VG_(find_DebugInfo)(now, callers[i]) != library)
+            continue;
+        const enum cv_allocator kind = allocator_of(name, &shown);
+        if (kind >= CV_ALLOC_SIZE && kind <= CV_ALLOC_POSIX)
+            return True;
+    }
+    return False;
+}
+
 static struct frames *frames_of(ThreadId thread)
 {
-    while (thread >= n_threads) {
-        UInt room = n_threads ? 2 * n_threads : 16;
-        threads = VG_(realloc)("cv.frames", threads, room * sizeof *threads);
-        VG_(memset)(threads + n_threads, 0, (room - n_threads) * sizeof *threads);
-        n_threads = room;
-    }
+    threads = cv_with_room(threads, &threads_room, thread + 1, sizeof *threads);
     if (!threads[thread])
         threads[thread] = VG_(calloc)("cv.frames", 1, sizeof **threads);
     return threads[thread];
 }
 
-static void await(const struct frames *frames) { cv_awaited = frames->depth ? frames->frame[frames->depth - 1].sp + 8 : NOT_AWAITED; }
+static void await(const struct frames *frames) { awaited = frames->depth ? frames->frame[frames->depth - 1].sp + 8 : NOT_AWAITED; }
 
 void cv_objects_switch(ThreadId thread)
 {
@@ -174,9 +121,9 @@ static void free_block(Addr block)
         cv_object_event(CV_WIRE_FREED, block, 0, 0, 1);
 }
 
-void cv_allocator_entered(HWord function, HWord sp, HWord a, HWord b, HWord c)
+static void cv_allocator_entered(HWord function, HWord sp, HWord a, HWord b, HWord c)
 {
-    const struct cv_watched *watched = (const struct cv_watched *)function;
+    const struct watched *watched = (const struct watched *)function;
     if (watched->kind == CV_ALLOC_FREE) {
         free_block(a);
         return;
@@ -208,13 +155,13 @@ static void given(struct frames *frames, const struct frame *frame, Addr block)
     if (grows && (block || !frame->size))
         free_block(frame->old);
     if (block)
-        place(cv_object(CV_WIRE_HEAP, outermost->site, outermost->name), block, frame->size);
+        cv_object_place(cv_object(CV_WIRE_HEAP, outermost->site, outermost->name), block, frame->size);
     for (UInt i = 0; i < frames->depth; i++)
         frames->frame[i].given = block;
 }
 
 /* A return to where the stack pointer was before the call: the function's own, unless it was left without one before. */
-void cv_allocator_left(HWord result, HWord target)
+static void cv_allocator_left(HWord result, HWord target)
 {
     struct frames *frames = frames_of(cv_current_thread());
     struct frame frame = frames->frame[--frames->depth];
@@ -228,15 +175,15 @@ void cv_allocator_left(HWord result, HWord target)
 
 /* ---- instrumentation ---- */
 
-static struct cv_watched *watched_functions; /* kept for good: inline code has their addresses */
+static struct watched *watched_functions; /* kept for good: inline code has their addresses */
 
-static const struct cv_watched *watched(enum cv_allocator kind, const HChar *name)
+static const struct watched *watched(enum cv_allocator kind, const HChar *name)
 {
-    for (struct cv_watched *w = watched_functions; w; w = w->next)
+    for (struct watched *w = watched_functions; w; w = w->next)
         if (w->kind == kind && !VG_(strcmp)(w->name, name))
             return w;
-    struct cv_watched *w = VG_(malloc)("cv.watched", sizeof *w);
-    *w = (struct cv_watched){kind, VG_(strdup)("cv.watched", name), watched_functions};
+    struct watched *w = VG_(malloc)("cv.watched", sizeof *w);
+    *w = (struct watched){kind, VG_(strdup)("cv.watched", name), watched_functions};
     return watched_functions = w;
 }
 
@@ -245,7 +192,7 @@ void cv_objects_instrument_entry(IRSB *out, Addr start)
     const HChar *name, *shown;
     if (!cv_options.data_objects || !VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), start, &name))
         return;
-    enum cv_allocator kind = cv_allocator_of(name, &shown);
+    enum cv_allocator kind = allocator_of(name, &shown);
     if (kind != CV_ALLOC_NONE)
         cv_ir_call(out, "cv_allocator_entered", cv_allocator_entered,
                    mkIRExprVec_5(cv_ir_u64((Addr)watched(kind, shown)), CV_GUEST(out, RSP), CV_GUEST(out, RDI), CV_GUEST(out, RSI),
@@ -256,5 +203,5 @@ void cv_objects_instrument_entry(IRSB *out, Addr start)
 void cv_objects_instrument_end(IRSB *out)
 {
     if (cv_options.data_objects && out->jumpkind == Ijk_Ret)
-        cv_ir_call_returned(out, "cv_allocator_left", cv_allocator_left, &cv_awaited);
+        cv_ir_call_returned(out, "cv_allocator_left", cv_allocator_left, &awaited);
 }

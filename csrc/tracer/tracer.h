@@ -20,6 +20,7 @@
 #include "pub_tool_mallocfree.h"
 
 #include "../common/cv_allocators.h"
+#include "../common/object_records.h"
 #include "../threads/thread_calls.h"
 #include "../include/cv_wire.h"
 
@@ -273,43 +274,20 @@ void cv_region_end(void);
 /* Adds the calls that begin and end the region to a block that starts at a function's entry. */
 void cv_region_instrument(IRSB *out, Addr start);
 
-/* ---- allocators.c: functions that hand out memory ---- */
-
-/* What a function of this name (C++ ones demangled) is, and how it is to be called in what is shown. */
-enum cv_allocator cv_allocator_of(const HChar *name, const HChar **shown);
-/* Does the C library's allocator make the system call that this thread is in? */
-Bool cv_allocator_calls(void);
-
 /* ---- objects.c, mappings.c: data objects, --data-objects ---- */
-
-struct cv_watched {
-    enum cv_allocator kind;
-    const HChar *name;
-    struct cv_watched *next;
-};
-
-extern ULong cv_awaited; /* stack pointer after the return of the innermost allocation function of this thread */
 
 void cv_objects_register(void);
 void cv_objects_instrument_entry(IRSB *out, Addr start);
 /* To be called when the block is complete. */
 void cv_objects_instrument_end(IRSB *out);
-void cv_allocator_entered(HWord watched, HWord sp, HWord a, HWord b, HWord c);
-void cv_allocator_left(HWord result, HWord target);
 /* Another thread runs from now on. */
 void cv_objects_switch(ThreadId thread);
 void cv_objects_thread_ended(ThreadId thread);
 void cv_objects_place_stack(ThreadId thread);
 /* The place that called the outermost allocation function or mmap of this thread, and whether one for blocks is among them. */
 Bool cv_objects_caller(Addr *site, Bool *allocating);
-/* Code was mapped: what call instructions are called by may no longer be true. */
-void cv_objects_forget_sites(void);
-/* The object with these properties, defined when it is new; `name` stays valid for good, and equal names are one pointer. */
-UInt cv_object(enum cv_wire_object_kind kind, Addr site, const HChar *name);
-UInt cv_object_stack(UInt thread);
-/* The numbers of n objects more; returns the first. */
-UInt cv_objects_take(UInt n);
-void cv_object_event(enum cv_wire_event event, ULong a, ULong b, ULong c, UInt words);
+/* Does the C library's allocator make the system call that this thread is in? */
+Bool cv_allocator_calls(void);
 
 /* ---- bursts.c: what is executed between MPI calls ---- */
 
