@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convolver.tracing.code_sections import candidates
 from convolver.tracing.elf import MALFORMED, Functions, executable_sections, open_elf, own_libraries, read_functions
 
 CHOSEN_AT_RUN_TIME = re.compile(r"avx_?512|evex|x86[-_]64[-_]v4|skx|skylake|icelake|cannonlake|sapphire|znver[45]|zmm", re.I)
@@ -35,29 +35,6 @@ class Avx512Code:
 
     path: Path
     function: str
-
-
-def candidates(code: NDArray[np.uint8], clustered: bool) -> NDArray[np.int64]:
-    """Return where bytes look like an EVEX prefix (Intel SDM volume 2, section 2.7), false alarms included.
-
-    62, then P0 with bit 3 clear and a map that exists, P1 with bit 2 set, P2 that does not zero without a mask.
-    """
-    if len(code) < 6:
-        return np.zeros(0, dtype=np.int64)
-    places = np.flatnonzero(code[:-5] == 0x62)
-    first, second, third = (code[places + k] for k in (1, 2, 3))
-    maps = first & 7
-    valid = ((first & 8) == 0) & np.isin(maps, (1, 2, 3, 5, 6)) & ((second & 4) != 0)
-    valid &= ~(((third & 0x80) != 0) & ((third & 7) == 0))
-    valid &= ~(((third & 0x60) == 0x60) & ((third & 0x10) == 0))
-    places = places[valid]
-    if clustered and len(places):
-        near = np.diff(places) <= 64
-        keep = np.zeros(len(places), dtype=bool)
-        keep[1:] |= near
-        keep[:-1] |= near
-        places = places[keep]
-    return places
 
 
 def _spans(elf: Any, functions: Functions) -> tuple[list[tuple[int, int]], bool]:

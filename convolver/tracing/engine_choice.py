@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from convolver.errors import UsageError
 from convolver.heavy import pl
+from convolver.tracing.code_sections import candidates, shared_code
 from convolver.tracing.native_engine import checked_engine, made_code_share, refusal
 from convolver.tracing.sampling import SamplingPlan
 from convolver.units import format_share
@@ -161,21 +162,15 @@ def _processor_flags() -> set[str]:
 
 def alternatives(module: Path) -> set[str]:
     """Return which of avx512f and sha_ni a shared object has code for."""
-    from convolver.tracing.avx512 import candidates
-    from convolver.tracing.elf import MALFORMED, executable_sections, open_elf
-
     sha = evex = size = 0
     try:
-        with module.open("rb") as file:
-            elf = open_elf(file)
-            if elf is None or elf.get_section_by_name(".dynamic") is None:  # static: the C library's code is in it
-                return set()
-            for _, code in executable_sections(elf):
-                size += len(code)
-                evex += len(candidates(code, clustered=True))
-                third = code[2:]
-                sha += int(np.count_nonzero((code[:-2] == 0x0F) & (code[1:-1] == 0x38) & (third >= 0xC8) & (third <= 0xCD)))
-    except MALFORMED:
+        sections = shared_code(module)  # a static one has the C library's code in it
+    except OSError:
         return set()
+    for code in sections:
+        size += len(code)
+        evex += len(candidates(code, clustered=True))
+        third = code[2:]
+        sha += int(np.count_nonzero((code[:-2] == 0x0F) & (code[1:-1] == 0x38) & (third >= 0xC8) & (third <= 0xCD)))
     found = {"sha_ni"} if sha >= _FEWEST_SHA else set()
     return found | ({"avx512f"} if evex >= max(_FEWEST_EVEX, _EVEX_PER_KIB * size / 1024) else set())
