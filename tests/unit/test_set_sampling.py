@@ -12,7 +12,7 @@ from convolver._native.simulator import Geometry
 from convolver._native.sinks import Decoded
 from convolver.errors import SamplingWarning, SimulationError, UsageError
 from convolver.progress import SILENT
-from convolver.simulation.group import ratio_error
+from convolver.simulation.group import Group, ratio_error
 from convolver.simulation.one_pass import simulate, simulate_arrays
 from convolver.simulation.parallel import shares
 from convolver.simulation.targets import targets
@@ -100,6 +100,20 @@ def hammered_trace(plan=HYBRID):
     trace = recorded(references, plan)
     trace.site_blocks, trace.block_memops = np.array([4, 9, 11], dtype=np.uint32), memops
     return trace
+
+
+def test_bursts_go_through_the_first_level_alone_beside_sets():
+    machines = targets([MACHINE, ODD])
+    sets = Group(machines[:1], classes=CLASSES)
+    every, first = Group(machines), Group(machines, farther=sets)
+    addresses = program(20_000)["addresses"]
+    for group in (every, first):
+        group.simulator.feed(addresses, None, None, None)
+    for machine in machines:
+        for one, other in zip(every.grouped_counts(machine, 0), first.grouped_counts(machine, 0), strict=True):
+            assert np.array_equal(one, other)
+    with pytest.raises(SimulationError):
+        first.grouped_counts(machines[0], 1)
 
 
 def test_a_block_that_an_even_set_sample_lacks_comes_from_the_bursts():
