@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,14 +129,16 @@ class BlockTimes(TableArtifact):
         values = self.header.get("draws_seconds")
         return None if values is None else np.array(values, dtype=float)
 
-    @property
+    @cached_property
     def block_draws(self) -> dict[int, NDArray[np.float64]]:
         """The seconds of the blocks with most of the time, drawn as :attr:`draws`; empty where that was not done."""
         known = self.header.get("draws_blocks") or {}
-        seconds = dict(self.table.select("block", "seconds").iter_rows()) if known else {}
+        blocks, drawn = self.table["block"].to_numpy(), np.array([int(block) for block in known], dtype=np.uint32)
+        rows = np.flatnonzero(np.isin(blocks, drawn))
+        seconds = dict(zip(blocks[rows].tolist(), self.table["seconds"].to_numpy()[rows].tolist(), strict=True))
         return {int(block): np.array(values) / 1000 * seconds[int(block)] for block, values in known.items()}
 
-    @property
+    @cached_property
     def function_draws(self) -> dict[Function, NDArray[np.float64]]:
         """The seconds of the functions with most of the time, drawn as :attr:`draws`; empty where that was not done."""
         known = self.header.get("draws_functions") or []

@@ -184,17 +184,17 @@ def _groups(names: pl.DataFrame) -> list[NDArray[np.intp]]:
 def carry_over(names: pl.DataFrame, memops: Array, sampled: NDArray[np.bool_], *values: Array) -> list[Array]:
     """Return each of ``values``, shape (blocks, ...), with blocks that were not sampled filled in: theirs are the mean of an
     access in the sampled blocks of the same function, else of the same module, else of the program."""
-    lacking = np.flatnonzero(~sampled)
+    lacking, known_rows = np.flatnonzero(~sampled), np.flatnonzero(sampled)
     found = [np.array(one, dtype=float, order="C") for one in values]  # so that columns are views of them
-    costed = np.where(sampled, memops, 0.0)
     columns = [one.reshape(len(memops), math.prod(one.shape[1:])) for one in found]
     costs = [np.full((len(lacking), one.shape[1]), np.nan) for one in columns]
     for group in _groups(names) if len(lacking) else []:
-        references = np.bincount(group, costed)
+        of_known = group[known_rows]
+        references = np.bincount(of_known, memops[known_rows], len(group))
         for cost, known in zip(costs, columns, strict=True):
             for number, column in enumerate(known.T):
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    mean = np.bincount(group, np.where(sampled, column, 0.0)) / references
+                    mean = np.bincount(of_known, column[known_rows], len(group)) / references
                 cost[:, number] = np.where(np.isfinite(cost[:, number]), cost[:, number], mean[group[lacking]])
     for cost, known in zip(costs, columns, strict=True):
         known[lacking] = memops[lacking, None] * np.nan_to_num(cost)
@@ -216,7 +216,9 @@ def nearest_points(hit_rates: Array, curve: Curve, levels: Sequence[Level]) -> A
     seconds = np.array([point.seconds_per_reference for point in curve.points])
     distance = ((hit_rates[:, None, :] - known[None, :, :]) ** 2).sum(axis=2)
     near = distance <= distance.min(axis=1, keepdims=True) + 1e-12
-    return np.asarray(np.nanmedian(np.where(near, seconds, np.nan), axis=1))
+    ordered, count = np.sort(np.where(near, seconds, np.nan), axis=1), near.sum(axis=1)
+    rows = np.arange(len(near))  # numpy's median of those that are numbers loads its masked arrays first
+    return np.asarray((ordered[rows, (count - 1) // 2] + ordered[rows, count // 2]) / 2)
 
 
 def distinct_rows(rows: Array) -> tuple[Array, NDArray[np.intp]]:

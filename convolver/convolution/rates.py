@@ -127,7 +127,8 @@ def joined(parts: Array, near: float, exponent: float) -> Array:
     core, loaded, stored = parts[:3]
     pages, serial, window, waiting = parts[-4:]
     first = combine(np.vstack([np.maximum(core, serial) + loaded, stored]), near)
-    return np.maximum(combine(np.vstack([first, parts[3:-4], pages, window]), exponent), waiting)
+    farther = [one for one in (*parts[3:-4], pages, window) if one.any()]  # a norm takes long, and often there is no window
+    return np.maximum(combine(np.vstack([first, *farther]), exponent), waiting)
 
 
 def contributions(parts: Array, near: float, exponent: float) -> Array:

@@ -308,7 +308,8 @@ def _factors(blocks: NDArray[np.intp], calibration: Calibration, levels: Sequenc
         sampling = np.nan_to_num(np.minimum(known.sampling[blocks, number], 1.0), nan=UNSEEN_DEVIATION)
         sampled = np.hypot(sampling, unseen) * _normal((DRAWS, 1), 500 + part)
         logs.append(drawn_errors(calibration, [level], streams) + sampled + assumed[:, number : number + 1])
-    latency = drawn_errors(calibration, levels, chains, chains=True) + assumed[:, -1:]
-    logs += [logs[-1], latency, logs[-1], latency]  # pages, serial, window, waiting
-    logs.insert(1, logs[1])  # loads and stores of the nearest level err alike
-    return np.exp(np.stack(logs) + noise)
+    logs.append(drawn_errors(calibration, levels, chains, chains=True) + assumed[:, -1:])
+    latency, memory = len(levels) + 1, len(levels)
+    # Loads and stores of the nearest level err alike; at the end stand pages, serial, window and waiting.
+    alike = [0, 1, *range(1, latency), memory, latency, memory, latency]
+    return np.asarray(np.exp(np.stack(logs) + noise)[alike])
