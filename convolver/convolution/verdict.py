@@ -80,7 +80,7 @@ def base_check(
         within = "" if passed else ", outside its interval"
         passed, elapsed = _beside(replayed["seconds"], replayed["interval_seconds"], awaited)
         found, more = f"elapsed time {elapsed}", f" CPU time: {processor}{within}."
-    elif base.get("measured_elapsed_seconds"):
+    elif replayed and base.get("measured_elapsed_seconds"):
         cores, cpus = counted(replayed["cores"], "core"), counted(base["measured_cpus"], "CPU")
         more = f" Elapsed time is not checked: it is predicted for {cores} and was measured on {cpus}."
     if passed:

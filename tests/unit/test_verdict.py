@@ -28,6 +28,14 @@ def test_a_time_within_the_interval_passes():
     assert "-20.0 %" in sentence
 
 
+def test_cpu_time_alone_is_checked_where_the_usual_run_had_one_thread():
+    scaled = document(1.25)
+    scaled["base"] |= {"measured_elapsed_seconds": 1.3, "measured_cpus": 2, "scaling": [{"cores": 2}]}
+    passed, sentence = base_check(scaled)
+    assert passed
+    assert sentence.startswith("Check on m: predicted 1 s")
+
+
 @pytest.mark.parametrize("measured", [0.8, 2.0])
 def test_a_time_outside_the_interval_fails_and_says_so(measured):
     passed, sentence = base_check(document(measured))
