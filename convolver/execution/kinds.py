@@ -39,7 +39,10 @@ _BY_NAME = {name: kind for kind, names in _INTEGER.items() for name in names.spl
 
 _VECTOR_RULES = (
     (r"v?pclmul\w*", "v_crypto_carryless"),
-    (r"v?(aes\w+|sha(1|256)\w+|gf2\w+)", "v_crypto"),
+    (r"sha(256rnds2|1rnds4)", "v_crypto_rounds"),
+    (r"sha(256msg1|1msg2)", "v_crypto_schedule"),
+    (r"sha256msg2", "v_crypto_schedule_last"),
+    (r"v?(aes\w+|sha1\w+|gf2\w+)", "v_crypto"),
     (r"v?div[sp]([sd])", "divide"),
     (r"v?sqrt[sp]([sd])", "root"),
     (r"v?r(cp|sqrt)([sp]s|14[sp][sd])", "fp_multiply"),

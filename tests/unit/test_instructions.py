@@ -66,6 +66,9 @@ CASES = {
     "imul rbx": ("48f7eb", "multiply_wide", (RAX, RBX), (), (RAX, RDX, FLAGS), ""),
     "rsqrtps xmm1, xmm2": ("0f52ca", "fp_multiply", (XMM2,), (), (XMM1,), ""),
     "vgatherdps ymm3, [rax+ymm2*4], ymm1": ("c4e275921c90", "gather_eight", (XMM1,), (RAX, XMM2), (XMM3,), "load"),
+    "sha256rnds2 xmm1, xmm2": ("0f38cbca", "v_crypto_rounds", (XMM0, XMM1, XMM2), (), (XMM1,), ""),
+    "sha256msg1 xmm1, xmm2": ("0f38ccca", "v_crypto_schedule", (XMM1, XMM2), (), (XMM1,), ""),
+    "sha256msg2 xmm1, xmm2": ("0f38cdca", "v_crypto_schedule_last", (XMM1, XMM2), (), (XMM1,), ""),
     "vinserti128 zmm": ("62f36d4838d901", "v_lanes_insert_64", (XMM1, XMM2), (), (XMM3,), ""),
     "lock add qword [rax], 1": ("f048830001", "atomic", (), (RAX,), (FLAGS,), "load store"),
 }
