@@ -73,7 +73,7 @@ TWICE, ALIKE = 1.8, 1.2
 MOVES = {"general": "moves.general", "vector": "moves.vector"}
 """Figures of moves between registers of a kind."""
 ELIMINATED, EXECUTED = 0.6, 0.9
-"""Cycles of a move in a chain of moves, at most where they are renamed and at least where they are not."""
+"""Cycles of one in a chain of moves or additions of constants, at most where they are renamed and at least where not."""
 COUNTING = "thread.sum"
 """Cost of the kernel's probes."""
 COMMITTED = 2
@@ -241,7 +241,7 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
 
 
 def _moves(result: _Calibration, value: Callable[[str], float | None]) -> None:
-    """Take which moves take no port of those that are clearly renamed or clearly executed."""
+    """Take which moves take no port, and how many additions of constants take a cycle, where that is clear."""
     for move, name in MOVES.items():
         cycles = value(name)
         if cycles is None or ELIMINATED < cycles < EXECUTED:
@@ -250,6 +250,9 @@ def _moves(result: _Calibration, value: Callable[[str], float | None]) -> None:
         eliminates = sorted([*others, move]) if cycles <= ELIMINATED else others
         result.table = msgspec.structs.replace(result.table, eliminates=tuple(eliminates))
         result.used[name] = int(cycles <= ELIMINATED)
+    added = value("moves.constant")
+    if added is not None and not ELIMINATED < added < EXECUTED:
+        result.param("folded_period", round(1 / added) if added <= ELIMINATED else 0)
 
 
 def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) -> None:

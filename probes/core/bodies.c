@@ -111,10 +111,11 @@ static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
     X(failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")
 BODY(forward_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
 
-/* Moves between registers, each of what the one before gave: renamed, they take no time of their own. */
-#define MOVES(X)                                    \
-    X(general, "mov %rax, %rbx\n mov %rbx, %rax\n") \
-    X(vector, "movaps %xmm0, %xmm4\n movaps %xmm4, %xmm0\n")
+/* Moves between registers, and additions of constants, each of what the one before gave: renamed, they take no time of their own. */
+#define MOVES(X)                                             \
+    X(general, "mov %rax, %rbx\n mov %rbx, %rax\n")          \
+    X(vector, "movaps %xmm0, %xmm4\n movaps %xmm4, %xmm0\n") \
+    X(constant, "add $1, %rax\n add $2, %rax\n")
 
 /* A random number decides the branch, or it is never taken; both go the same way. A call, its return and a jump, each in 16 bytes of its
  * own: more branches there take longer. A call and a jump in a line of code, without and with a return between them. */

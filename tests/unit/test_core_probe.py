@@ -174,6 +174,12 @@ def test_chains_of_moves_tell_which_are_eliminated(general, vector, eliminated):
     assert set(used) == {"moves.vector"} | ({"moves.general"} if general != 0.75 else set())
 
 
+@pytest.mark.parametrize(("cycles", "period"), [(0.168, 6), (0.5, 2), (1.0, 0), (0.7, None)])
+def test_a_chain_of_additions_tells_how_many_are_renamed(cycles, period):
+    used = calibrated_core(SEED, _profile(**{"moves.constant": cycles}))[1]
+    assert used.get("folded_period") == period
+
+
 @pytest.mark.parametrize(("store", "alone"), [(1.0, 1), (0.5, 0), (0.7, None)])
 def test_stores_of_vectors_tell_whether_they_go_alone(store, alone):
     used = calibrated_core(SEED, _profile(**{"throughput.store": 0.5, "throughput.store_16": store}))[1]
@@ -364,6 +370,7 @@ KNOWN = {
     "front.across": 2,
     "moves.general": 1 / 6,
     "moves.vector": 1 / 6,
+    "moves.constant": 1,
     "throughput.store_16": 1,
     "throughput.store": 0.5,
 }
