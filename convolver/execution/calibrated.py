@@ -284,11 +284,13 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         return None if exact is None else _whole(exact, within)
 
     near, far, line = rounded("front.near", EXACT), rounded("front.far"), rounded("front.line")
-    if near is None and not _fetches_otherwise(result):  # jumps in a row are not always all near, where a loop's one branch is
-        near = rounded("front.within", EXACT)
+    within = rounded("front.within", EXACT)  # jumps in a row are not always all near, where a loop's one branch is
+    far_ones = near is not None and within is not None and near > within
+    if far_ones or (near is None and not _fetches_otherwise(result)):
+        near = within
     targets, code, turns, slots, entry = map(value, SIZES)
     result.param("taken_cycles", near)
-    _calls(result, near, value)
+    _calls(result, None if far_ones else near, value)
     crowded = value("front.crowded")
     if near is not None and crowded is not None:
         result.param("target_ways", CROWD if round(crowded) <= near else TARGET_WAYS)
