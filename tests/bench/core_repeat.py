@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from core_probes import distances, kept_probes, probed
 from core_seeds import NONE, PUBLISHED, label_of, seed_table
-from core_time_errors import BUILDS, FOLDER, build, predict, trace
+from core_time_errors import FOLDER, USUAL, build, predict, trace
 from result_file import write_result
 
 from convolver.machine.cores import CoreTable
@@ -40,7 +40,7 @@ def cycles_of(folder: Path, tables: Sequence[CoreTable], calls: int) -> list[dic
     """Return the predicted cycles of a call of each function, build and set from each table."""
     found: list[dict[str, float]] = [{} for _ in tables]
     for which in SETS:
-        for name in BUILDS:
+        for name in USUAL:
             program = build(folder, name)
             once, twice = (predict(trace(program, which, n), tables) for n in (calls, 2 * calls))
             for own, first, second in zip(found, once, twice, strict=True):

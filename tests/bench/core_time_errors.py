@@ -2,9 +2,11 @@
 
 Two sets of functions, each built three times (-O1, -O2, -O3 for x86-64-v3): those that the model was developed with (looked_at)
 and those that were written before the model was run on any (frozen). Both are measured here, over a calibrated clock, and traced
-in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both.
+in full; a call's cycles are those of twice the calls less those of the calls, so that predictors are trained in both. ``--builds
+v4`` builds them with vectors of 64 bytes, for CPUs that have AVX-512.
 
     python tests/bench/core_time_errors.py [--set looked_at|frozen|both] [--calls 100] [--rounds 5] [--machine NAME] [--json]
+        [--builds O1 O2 O3 v4]
         [--seed none|published|CORE ...] [--facts] [--store core-time-zen5] [--times FILE [--only-measure]] [--shifts 0 16 32 48]
 
 Samples count during which nothing else ran on the core. --times keeps what was measured in a file, from which the next run takes
@@ -40,11 +42,21 @@ from convolver.execution.program import DecodedCode, operations
 from convolver.execution.static import static_cycles
 from convolver.machine.catalog import find_machine
 from convolver.machine.cores import CoreTable
+from convolver.machine.this_machine import describe_cpu
 from convolver.probing.machine_probe import default_cpu
 from convolver.tracing.reader import Trace
 
 FOLDER = Path(__file__).parent / "core"
-BUILDS = {"O1": ["-O1"], "O2": ["-O2"], "O3": ["-O3", "-march=x86-64-v3"]}
+WIDEST = "v4"
+BUILDS = {
+    **{"O1": ["-O1"], "O2": ["-O2"], "O3": ["-O3", "-march=x86-64-v3"]},
+    WIDEST: ["-O3", "-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
+USUAL = [name for name in BUILDS if name != WIDEST]
+ENGINES = {WIDEST: ["--engine", "native"]}
+"""Of the build that Valgrind does not run."""
+NEEDED = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+"""Flags of a CPU that runs it."""
 CALLED = {"fib": "recursion", "hanoi": "towers"}
 """Functions that others call."""
 EVERY = PLAN._replace(most=1 << 20)
@@ -80,10 +92,10 @@ def measure(program: Path, which: str, calls: int, rounds: int) -> dict[str, flo
     return found
 
 
-def trace(program: Path, which: str, calls: int) -> Trace:
+def trace(program: Path, which: str, calls: int, engine: Sequence[str] = ()) -> Trace:
     """Trace so many calls of each function, every path and address."""
     output = program.with_name(f"{program.name}-{which}-{calls}.cvt")
-    words = ["trace", "--full", "--paths", "--force", "-o", str(output), "--", str(program), "run", which, str(calls)]
+    words = ["trace", *engine, "--full", "--paths", "--force", "-o", str(output), "--", str(program), "run", which, str(calls)]
     subprocess.run([sys.executable, "-m", "convolver", *words], check=True, capture_output=True)
     return Trace.load(output)
 
@@ -134,10 +146,18 @@ Times = dict[str, Measured]
 """What was measured by set, build and shift."""
 
 
-def times_of(folder: Path, sets: Sequence[str], shifts: Sequence[int], calls: int, rounds: int, kept: Path | None) -> Times:
+class Runs(NamedTuple):
+    """What is asked for: sets, builds of them, and bytes before their functions."""
+
+    sets: Sequence[str]
+    builds: Sequence[str]
+    shifts: Sequence[int]
+
+
+def times_of(folder: Path, runs: Runs, calls: int, rounds: int, kept: Path | None) -> Times:
     """Return what is measured of all builds of some sets: what a file keeps, which is written with the others."""
     found: Times = json.loads(kept.read_text()) if kept and kept.exists() else {}
-    for which, name, shift in product(sets, BUILDS, shifts):
+    for which, name, shift in product(*runs):
         key, program = f"{which} {name} {shift}", build(folder, name, shift)
         if key not in found:
             found[key] = {"code": code_of(program), "cycles": measure(program, which, calls, rounds)}
@@ -148,16 +168,14 @@ def times_of(folder: Path, sets: Sequence[str], shifts: Sequence[int], calls: in
     return found
 
 
-def rows(
-    folder: Path, which: str, shifts: Sequence[int], calls: int, times: Times, tables: Mapping[str, CoreTable]
-) -> list[dict[str, Any]]:
-    """Predict one set in all builds from each table, beside what was measured."""
+def rows(folder: Path, runs: Runs, calls: int, times: Times, tables: Mapping[str, CoreTable]) -> list[dict[str, Any]]:
+    """Predict some sets in all builds from each table, beside what was measured."""
     found = []
-    for name, shift in product(BUILDS, shifts):
+    for which, name, shift in product(*runs):
         program = build(folder, name, shift)
         cycles_of = times[f"{which} {name} {shift}"]["cycles"]
         measured = {function: cycles for function, cycles in cycles_of.items() if cycles < float("inf")}
-        once, twice = (predict(trace(program, which, n), [*tables.values()]) for n in (calls, 2 * calls))
+        once, twice = (predict(trace(program, which, n, ENGINES.get(name, ())), [*tables.values()]) for n in (calls, 2 * calls))
         for label, first, second in zip(tables, once, twice, strict=True):
             for function, cycles in measured.items():
                 window, static = ((second[way][function] - first[way][function]) / calls for way in (0, 1))
@@ -229,6 +247,7 @@ def main() -> None:
     parser.add_argument("--seed", nargs="+", default=[PUBLISHED], metavar="none|published|CORE", help="tables to predict from")
     parser.add_argument("--facts", action="store_true", help="errors with each fact that no probe of --machine measures")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--builds", nargs="+", choices=[*BUILDS], default=USUAL)
     parser.add_argument("--times", type=Path, metavar="FILE", help="measured cycles, which are taken from there if it is there")
     parser.add_argument("--only-measure", action="store_true")
     parser.add_argument(
@@ -242,11 +261,14 @@ def main() -> None:
     if machine:
         tables |= {name: with_fact(name, machine) for name in facts}
     sets = ["looked_at", "frozen"] if options.set == "both" else [options.set]
+    if WIDEST in options.builds and not set(describe_cpu()["instruction_sets"]) >= NEEDED:
+        sys.exit("This CPU lacks AVX-512, so the build v4 does not run here.")
+    runs = Runs(sets, options.builds, options.shifts)
     with TemporaryDirectory() as folder:
-        times = times_of(Path(folder), sets, options.shifts, options.calls, options.rounds, options.times)
+        times = times_of(Path(folder), runs, options.calls, options.rounds, options.times)
         if options.only_measure:
             return
-        found = [row for which in sets for row in rows(Path(folder), which, options.shifts, options.calls, times, tables)]
+        found = rows(Path(folder), runs, options.calls, times, tables)
     if options.json:
         print(json.dumps(found))
     elif facts:
