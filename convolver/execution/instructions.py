@@ -277,6 +277,8 @@ class _Reading:
 
         read, written = self.found.regs_access()
         explicit = self._numbers(o.reg for o in self.registers if o.access & CS_AC_READ)
+        if self.mnemonic.startswith(("vcompress", "vpcompress")):  # capstone says that they read their mask alone
+            explicit |= self._numbers(o.reg for o in self.registers[1:])
         addresses = self._addresses()
         reads = (self._numbers(read) - addresses) | explicit
         writes = self._numbers(written)

@@ -72,7 +72,9 @@ _VECTOR_RULES = (
     (r"v?ps(ll|rl|ra)[wdq]|vp(ro[lr]v?|sh[lr]dv?)[wdq]", "v_shift"),
     (r"v?p?blendv\w+", "v_blend"),
     (r"v?p?blend\w*", "v_logic"),
-    (r"v(align[dq]|perm[ti]2\w+|permb|p?(compress|expand|conflict)\w+|pmovu?s?(qd|q?w|q?b|d[wb]|wb|[qd]w|[qd]b))", "v_lanes"),
+    (r"vp?(compress|expand)\w+", "v_lanes_compress"),
+    (r"vpmovu?s?(q[dwb]|d[wb]|wb)", "v_lanes_narrow"),
+    (r"v(align[dq]|perm[ti]2\w+|permb|pconflict\w+|shuf[fi]\d+\w*)", "v_lanes"),
     (r"v?perm(q|pd)", "v_lanes_permute"),
     (r"v?perm(d|ps)", "v_lanes_gather"),
     (r"v?(insert[fi]\d+\w*|p?broadcast\w+)", "v_lanes_insert"),
@@ -125,7 +127,7 @@ def integer_kind(mnemonic: str, width_bytes: int) -> str:
     if mnemonic.startswith("j"):
         return "branch"
     if _MASK.fullmatch(mnemonic):
-        return "v_integer"
+        return "v_integer_between_masks"
     if mnemonic.startswith("f"):
         return x87_kind(mnemonic)
     return "unknown"
