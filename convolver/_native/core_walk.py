@@ -30,7 +30,8 @@ def __getattr__(name: str) -> int:
 class PortClass(NamedTuple):
     """How instructions of one kind execute; ``ports`` and ``also``, those of a second micro-operation, are bit masks.
 
-    ``busy``: cycles until a port takes the next one, half a cycle more with ``half``.
+    ``busy``: cycles until a port takes the next one, half a cycle more with ``half``. ``closed``: the class that stands for it
+    while vectors of 64 bytes close ports; 0: itself.
     """
 
     ports: int
@@ -40,6 +41,7 @@ class PortClass(NamedTuple):
     group: int = 0
     half: int = 0
     also: int = 0
+    closed: int = 0
 
 
 class Code(NamedTuple):

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from convolver._native import core_walk as native
 from convolver._native.core_walk import Code, PortClass
-from convolver.execution.instructions import Instruction, decode
+from convolver.execution.instructions import WIDEST, Instruction, decode
 from convolver.execution.registers import FLAGS, is_integer, is_vector_file
+from convolver.machine.core_figures import is_widest
 from convolver.machine.cores import CoreTable
 from convolver.tracing.definitions import STORE, Definitions, starts
 
@@ -58,6 +59,8 @@ def _flags(one: Instruction) -> int:
         flags |= native.MOVED
     if one.prefetches:
         flags |= native.PREFETCH
+    if one.vector and one.width_bytes == WIDEST:
+        flags |= native.WIDEST
     if one.compound:
         flags |= native.COMPOUND
     if one.loads or not flags & native.NO_PORT:
@@ -71,13 +74,23 @@ def _results(writes: tuple[int, ...]) -> int:
     return native.INTEGER_RESULT * integer | native.VECTOR_RESULT * vector | native.FLAG_RESULT * (FLAGS in writes)
 
 
-def _class(table: CoreTable, name: str) -> PortClass:
+def _class(table: CoreTable, name: str, closed: int) -> PortClass:
     if name == NO_WORK:
         return PortClass(0, 0, 0, 1)
     kind = table.kind(name)
     chained = kind.latency if kind.chained_latency is None else kind.chained_latency
     halves = round(2 * kind.busy)
-    return PortClass(table.mask(kind.ports), kind.latency, chained, halves // 2, kind.group, halves % 2, table.mask(kind.also))
+    ports, also = table.mask(kind.ports), table.mask(kind.also)
+    return PortClass(ports, kind.latency, chained, halves // 2, kind.group, halves % 2, also, closed)
+
+
+def _closed(table: CoreTable, names: dict[str, int]) -> dict[str, int]:
+    """Return the places of kinds that stand for others while vectors of 64 bytes close ports, which are added to ``names``."""
+    if not table.params.get("closed_cycles"):
+        return {}
+    wide = {name: table.nearest(f"{name.removesuffix('_16').removesuffix('_32')}_{WIDEST}") for name in names}
+    closed = {name: other for name, other in wide.items() if name.startswith(("fp_", "v_")) and is_widest(other)}
+    return {name: names.setdefault(other, len(names)) for name, other in closed.items() if other != name}
 
 
 def _kind_of(table: CoreTable, one: Instruction) -> str:
@@ -128,6 +141,7 @@ def operations(code: DecodedCode, table: CoreTable) -> Operations:
     which, decoded, rows = code.which, code.decoded, code.rows.copy()
     names = {NO_WORK: 0, "branch": 1}
     kind = np.array([names.setdefault(_kind_of(table, one), len(names)) for one in decoded])
+    closed = _closed(table, names)
     eliminated = [bool(one.move) and one.move in table.eliminates for one in decoded]
     rows["flags"][eliminated] = rows["flags"][eliminated] & ~np.uint32(_RESULTS) | native.NO_PORT
     works = (rows["flags"] & native.NO_PORT) == 0
@@ -136,7 +150,7 @@ def operations(code: DecodedCode, table: CoreTable) -> Operations:
     rows["slots"] = np.where(works, np.minimum(rows["slots"] + slots[kind] - 1, _MOST_SLOTS), rows["slots"])
     return Operations(
         op=rows[which],
-        classes=[_class(table, name) for name in names],
+        classes=[_class(table, name, closed.get(name, 0)) for name in names],
         fuses=_each(decoded, which, lambda one: one.fuses),
         conditional=_each(decoded, which, lambda one: one.branch == "conditional"),
         target=code.target,

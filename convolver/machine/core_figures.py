@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from statistics import median
 
@@ -9,6 +10,20 @@ import msgspec
 
 FORESEEN = 64
 """``front.loop`` of a core that foresees the ends of its loops, as far as the probe looks: no buffer takes them over."""
+
+
+_WIDEST = re.compile(r"\w+_64(?<!divide_64)")
+_AVX512 = re.compile(rf"{_WIDEST.pattern}|v_integer_(mask|between_masks)|gather_\w+")
+
+
+def is_widest(kind: str) -> bool:
+    """Tell whether a kind is one of vectors of 64 bytes."""
+    return bool(_WIDEST.fullmatch(kind))
+
+
+def of_avx512(kind: str) -> bool:
+    """Tell whether the probe asks for a kind only where the CPU has AVX-512."""
+    return bool(_AVX512.fullmatch(kind))
 
 
 class CoreFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +57,11 @@ class MixedKind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A kind of instructions: ``cycles`` of one of many, ``slots`` of the issue width (0: not known).
 
     ``ports``: those of each of its micro-operations, by numbers that only say which kinds share them (empty: not known).
+    ``closes``: those that narrower vectors cannot use beside it.
     """
 
     name: str
     cycles: float
     slots: int = 0
     ports: tuple[tuple[int, ...], ...] = ()
+    closes: tuple[int, ...] = ()

@@ -107,6 +107,7 @@ struct cv_core {
     uint32_t retiring;
     uint64_t committed, committed_line; /* half cycle and line of the last store that entered the cache */
     uint64_t serial;                    /* nothing starts before */
+    uint64_t closed;                    /* vectors of 64 bytes close ports to those that are issued before */
     uint32_t folded;
     uint64_t loop_head, loop_after;  /* where the last branch backwards went, and what follows it */
     uint32_t loop_turns, loop_slots; /* how often it went there in a row by one path; slots since then */

@@ -31,7 +31,7 @@ static void empty_pipeline(cv_core *c)
     c->fetched = c->issued = c->retired = c->block_fetched = now;
     c->predicted = 2 * now;
     fill_store_buffer(c, now);
-    c->serial = 0;
+    c->serial = c->closed = 0;
     c->committed_line = UINT64_MAX;
     c->group = c->slots = c->retiring = c->folded = 0;
     c->taken = c->lines_missing = 0;
@@ -214,9 +214,8 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 }
 
 /* The cycle from which the registers are there; *chained: one of the latest comes from the same group of classes. */
-static uint64_t operands(cv_core *c, const cv_core_op *op, uint64_t cycle, int *chained)
+static uint64_t operands(cv_core *c, const cv_core_op *op, uint16_t group, uint64_t cycle, int *chained)
 {
-    const uint16_t group = c->classes[op->class_].group;
     *chained = 0;
     for (int i = 0; i < op->n_reads; i++) {
         const core_register *const from = &c->registers[op->reads[i]];
@@ -245,7 +244,8 @@ static uint32_t cause(const cv_core *c, uint64_t from, uint64_t to, uint64_t tur
 /* Returns the cycle in which the result is there. */
 static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const cv_path *path, size_t at, size_t end)
 {
-    const cv_core_class *const kind = &c->classes[op->class_];
+    const uint32_t closed = c->issued < c->closed ? c->classes[op->class_].closed : 0, class_ = closed ? closed : op->class_;
+    const cv_core_class *const kind = &c->classes[class_];
     uint64_t first = c->issued > c->serial ? c->issued : c->serial;
     if ((op->flags & (CV_CORE_SERIAL | CV_CORE_LOCKED)) && c->retired > first)
         first = c->retired;
@@ -254,7 +254,7 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
     c->port_wait = 0;
     c->after_load = 0;
     const int accesses = at < end || op->flags & (CV_CORE_LOAD | CV_CORE_STORE | CV_CORE_PREFETCH);
-    uint64_t start = operands(c, op, first, &chained), address = accesses ? first : 0;
+    uint64_t start = operands(c, op, kind->group, first, &chained), address = accesses ? first : 0;
     for (int i = 0; i < op->n_addresses; i++) {
         const core_register *const from = &c->registers[op->addresses[i]];
         stems_from(c, from->origin);
@@ -288,7 +288,7 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
     } else if (kind->ports && waits) {
         const uint32_t ports = c->params.late_ports ? kind->ports : UINT32_C(1) << scheduler_bind(&c->waiting, kind->ports);
         const uint64_t ready = start;
-        start = ports_take(&c->ports, ports, kind->half ? kind->busy + (c->odd[op->class_] ^= 1) : kind->busy, start);
+        start = ports_take(&c->ports, ports, kind->half ? kind->busy + (c->odd[class_] ^= 1) : kind->busy, start);
         port = c->ports.taken;
         waited_for_port(c, start - ready, port);
         if (kind->also) {
@@ -296,6 +296,8 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
             waited_for_port(c, both - start, c->ports.taken);
             start = both;
         }
+        if (op->flags & CV_CORE_WIDEST)
+            c->closed = later(c->closed, start + c->params.closed_cycles);
     }
     if (waits)
         scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});

@@ -43,7 +43,8 @@ enum cv_core_op_flags {
     CV_CORE_INTEGER_RESULT = 262144, /* takes a register of the integer file until it retires */
     CV_CORE_VECTOR_RESULT = 524288,  /* ... of the vector file */
     CV_CORE_FLAG_RESULT = 1048576,   /* ... of the file of flags */
-    CV_CORE_INDIRECT = 2097152       /* a jump or call to where a register or memory says */
+    CV_CORE_INDIRECT = 2097152,      /* a jump or call to where a register or memory says */
+    CV_CORE_WIDEST = 4194304         /* works on vectors of 64 bytes, which close ports to others on some cores */
 };
 
 /* One static instruction. Registers are numbers below CV_CORE_REGISTERS. */
@@ -65,6 +66,7 @@ typedef struct {
     uint16_t group;           /* classes between which results travel faster; 0: none */
     uint16_t half;            /* 1: its port is busy for half a cycle more, a cycle every second time */
     uint32_t also;            /* ports of a second micro-operation, which the result waits for, too; 0: there is none */
+    uint32_t closed;          /* the class that stands for it while vectors of 64 bytes close ports; 0: itself */
 } cv_core_class;
 
 typedef struct {
@@ -125,6 +127,7 @@ typedef struct {
     uint32_t string_cycles;      /* before a repeated string instruction moves more than two times string_bytes; 0: none */
     uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
     uint32_t vector_registers, flag_registers;
+    uint32_t closed_cycles; /* from the start of a WIDEST instruction on for which the `closed` of other classes stand for them; 0: never */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

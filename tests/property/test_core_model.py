@@ -247,6 +247,20 @@ def test_what_is_wider_than_a_port_takes_two_turns_of_it(stores, port_bytes):
     assert abs((cycles[1] - cycles[0]) / 400 - (1 if stores else 0.5) * 32 / port_bytes) < 0.02
 
 
+@given(st.integers(1, 40), st.sampled_from((0, 60, 1 << 20)))
+def test_vectors_of_64_bytes_slow_down_others_for_a_while(chain, closed):
+    """A chain of ten times as many cycles while ports are closed as while they are open."""
+    length = 10 * chain
+    open_, other, wide = (PortClass(0b11, 1, 1, 1, closed=2), PortClass(1, 10, 10, 1), PortClass(1, 1, 1, 1))
+    ops = [_op(3, flags=native.VECTOR | native.WIDEST), *[_op(1, reads=(3,), writes=(3,), slots=6)] * length]
+    zero = np.zeros(1, dtype=np.uint64)
+    code = Code(np.array([0, len(ops)]), zero, zero, np.array(ops, dtype=native.OP), *(np.array(()) for _ in range(3)))
+    core = Core(PARAMS | {"closed_cycles": closed, "scheduler": 8}, [PortClass(0, 0, 0, 1), open_, other, wide], code)
+    core.walk(PathWindow(0, 1, False, UNKNOWN, 0, np.zeros(1), np.zeros(2), np.array(()), np.array(())))
+    slow = {0: 0, 60: min(length, 6 + 8), 1 << 20: length}[closed]
+    assert abs(core.cycles.sum() - (10 * slow + length - slow)) <= 90
+
+
 EARLY = 6
 """Lines of a stream before a prefetcher follows it."""
 FAR_APART = 1 << 20  # bytes: no stream goes so far
