@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from convolver.errors import PredictionError
 from convolver.execution.core_parameters import TARGET_WAYS
 from convolver.execution.mapped import mapped_core
-from convolver.machine.core_figures import FORESEEN, CoreFigure
+from convolver.machine.core_figures import FORESEEN, CoreFigure, is_widest
 from convolver.machine.cores import MEMORY_PORTS, REGISTER_FILES, CoreTable, InstructionKind
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ ROUNDING = 0.15
 """A measured time must lie so near a whole number of cycles, in cycles (or this share of it, where that is more)."""
 EXACT = 0.06
 """The same for figures of the core, which are timed beside their clock."""
+NEAREST = 0.5
+"""The same for vectors of 64 bytes, which on some cores take a cycle more on one of their ports than on the other."""
 NARROW = 0.03
 """Width of the interval of a figure that counts, as a share of it."""
 NARROW_WINDOW = 0.1
@@ -55,6 +58,7 @@ BUFFERS = ("reorder_buffer", "scheduler", "load_buffer", "store_buffer", *REGIST
 NOT_KINDS = (
     *("fp_add", "fp_add_multiply", "root_double", "to_and_fro", "convert_to_and_fro", "move_and_convert", "compare_and_move"),
     *("lea_base", "load", "load_indexed", "load_compound", "vector_load"),
+    *("fp_add_64", "fp_add_multiply_64", "fp_add_beside_64", "fp_add_after_64", "compare_and_blend", "compare_and_blend_64"),
 )
 """Latencies that are not those of one kind."""
 RESOLVED = 1
@@ -74,6 +78,8 @@ MOVES = {"general": "moves.general", "vector": "moves.vector"}
 """Figures of moves between registers of a kind."""
 ELIMINATED, EXECUTED = 0.6, 0.9
 """Cycles of one in a chain of moves or additions of constants, at most where they are renamed and at least where not."""
+AFTER = 256
+"""Additions in the probe's chain after a vector of 64 bytes."""
 COUNTING = "thread.sum"
 """Cost of the kernel's probes."""
 COMMITTED = 2
@@ -119,6 +125,8 @@ def calibrated_core(table: CoreTable, machine: MachineProfile) -> tuple[CoreTabl
     mapped, kinds = mapped_core(table, machine.core_ports)
     result = _Calibration(mapped)
     result.used = {f"{kind}.cycles": mapped.kind(kind).cycles for kind in kinds}
+    if any(one.closes for one in machine.core_ports):
+        result.param("closed_cycles", 1)
     _from_kernels(result, machine)
     figures = {one.name: one for one in machine.core if _settled(one)}
     if figures:
@@ -202,26 +210,29 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
         one, other = value(first), value(second)
         return None if one is None or other is None else combine(one, other)
 
-    def whole(exact: float | None) -> int | None:
-        return None if exact is None else _whole(exact, EXACT)
+    def whole(exact: float | None, rounding: float = EXACT) -> int | None:
+        return None if exact is None else _whole(exact, rounding)
 
     for name in figures:
         family, _, kind = name.partition(".")
         if family == "latency" and kind not in NOT_KINDS:
             for one in (kind, *SAME_LATENCY.get(kind, ())):
-                result.kind(one, "latency", whole(value(name)))
+                result.kind(one, "latency", whole(value(name), NEAREST if is_widest(one) else EXACT))
     for kind in UNITS:
         cycles = value(f"throughput.{kind}")
         halves = None if cycles is None else whole(2 * cycles)
         result.kind(kind, "busy", None if halves is None else halves / 2)
-    result.kind("fp_add", "chained_latency", whole(value("latency.fp_add")))
     product = result.table.kind("fp_multiply").latency
-    result.kind(
-        "fp_add", "latency", whole(both("latency.fp_add_multiply", "latency.fp_multiply", lambda one, other: one - other))
-    )
-    addition = result.table.kind("fp_add")
-    if "fp_add.chained_latency" in result.used and (addition.chained_latency or 0) < addition.latency and not addition.group:
-        result.table = result.table.with_kind("fp_add", group=CHAINED)
+    for width in ("", "_64"):
+        name, beside = f"fp_add{width}", (f"latency.fp_add_multiply{width}", f"latency.fp_multiply{width}")
+        rounding = NEAREST if width else EXACT
+        result.kind(name, "chained_latency", whole(value(f"latency.{name}"), rounding))
+        result.kind(name, "latency", whole(both(*beside, sub), rounding))
+        addition = result.table.kind(name)
+        if f"{name}.chained_latency" in result.used and (addition.chained_latency or 0) < addition.latency and not addition.group:
+            result.table = result.table.with_kind(name, group=CHAINED)
+        compared = (f"latency.compare_and_blend{width}", f"latency.v_logic{width}")
+        result.kind(f"v_integer_mask{width}", "latency", whole(both(*compared, sub)))
     root = value("latency.root_double")
     for kind in ("root_double", *SAME_LATENCY["root_double"]):
         result.kind(kind, "latency", whole(None if root is None else root - product))
@@ -238,6 +249,14 @@ def _from_figures(result: _Calibration, figures: dict[str, CoreFigure]) -> None:
         result.param(buffer, whole(value(f"window.{buffer}")))
     _memory_ports(result, value)
     _moves(result, value)
+    _closed_ports(result, value)
+
+
+def _closed_ports(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take how long vectors of 64 bytes close ports to others, from additions in a chain, far behind one and right beside it."""
+    alone, beside, after = (value(f"latency.fp_add{where}") for where in ("", "_beside_64", "_after_64"))
+    if alone is not None and beside is not None and after is not None and beside > ALIKE * alone:
+        result.param("closed_cycles", max(round(AFTER * (after - alone) / (1 - alone / beside)), 1))
 
 
 def _moves(result: _Calibration, value: Callable[[str], float | None]) -> None:

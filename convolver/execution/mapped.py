@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from convolver.machine.core_figures import MixedKind
+from convolver.machine.core_figures import MixedKind, of_avx512
 from convolver.machine.cores import CoreTable, InstructionKind
 
 ALONE = 2.1
 """Cycles above which a kind that shares no ports keeps a unit of its own busy."""
 HALVES = 0.06
 """A unit's cycles must lie so near to a whole number of half cycles."""
+
+GATHERS = "gather"
+"""How the names of kinds begin that load element by element."""
 
 
 def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable, tuple[str, ...]]:
@@ -32,18 +35,21 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     kinds, measured = {}, []
     units = {one.name: one for one in found if not one.ports and one.cycles > ALONE}
     slots = {one.name: one.slots for one in found if one.slots}
-    for name in dict.fromkeys((*table.kinds, *ports)):
+    for name in dict.fromkeys((*table.kinds, *ports, *filter(of_avx512, units))):
         seed = table.kind(name)
         if name in ports:
             kinds[name] = _on(seed, ports[name], slots.get(name, seed.slots))
             measured.append(name)
             continue
         like = _alike(table, name, seeds)
-        if like is not None:
+        if name in units and name.startswith(GATHERS):
+            kinds[name] = _gather(seed, units[name].cycles, table.params["issue_width"])
+            measured.append(name)
+        elif like is not None:
             first = ports[like][0]
             busy = seed.busy * len(first) / max(len(seed.ports.split()), 1)
             kinds[name] = msgspec.structs.replace(_on(seed, (first,), seed.slots), busy=max(round(2 * busy) / 2, 1))
-        elif name in units and abs(2 * units[name].cycles - round(2 * units[name].cycles)) < 2 * HALVES:
+        elif name in units and (of_avx512(name) or abs(2 * units[name].cycles - round(2 * units[name].cycles)) < 2 * HALVES):
             kinds[name] = msgspec.structs.replace(seed, busy=round(2 * units[name].cycles) / 2)
             measured.append(name)
         else:
@@ -52,6 +58,14 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     memory = " ".join((table.memory.load, table.memory.store, table.memory.vector_load)).split()
     names = sorted(dict.fromkeys((*used, *(port for port in table.ports if port in memory))), key=used.count)
     return msgspec.structs.replace(table, ports=tuple(names), kinds=kinds), tuple(measured)
+
+
+def _gather(seed: InstructionKind, cycles: float, width: int) -> InstructionKind:
+    """Return a gather that keeps one port busy for so long, and takes no more slots than are issued meanwhile."""
+    busy = max(round(2 * cycles) / 2, 1)
+    return msgspec.structs.replace(
+        seed, ports=seed.ports.split()[0], also="", busy=busy, slots=min(seed.slots, int(width * busy))
+    )
 
 
 def _on(seed: InstructionKind, ports: Sequence[Sequence[int]], slots: int) -> InstructionKind:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convolver.machine.core_figures import is_widest
+
 PORTS = 10
 """Ports of a core that are not those of memory."""
 ALIKE = 6
@@ -36,9 +38,17 @@ time, contradicts them."""
 CONTRADICTION = 0.5
 SHARED = 0.005
 """Cost of kinds that share ports though no time of their mix says so: where the issue width hides it, they have their own."""
+CLOSED = 1.0
+"""What a closed port has to explain, in squared logarithms: several mixes as badly as they count."""
+VECTORS = ("fp_", "v_")
+"""How the names of kinds begin whose ports may be closed."""
+BESIDE_WIDEST = " beside 64"
+"""What the name of a kind ends with where it stands for itself beside vectors of 64 bytes."""
 STARTS = ((False, (True,)), (True, (True,)), (False, (False, True)))
 """Searches: in a random order or not, and whether kinds may have second micro-operations. Those explain much that one elsewhere
 explains better, so that a search begins without them."""
+LOOK = ((False, (False,)),)
+"""The search that tells which port is closed."""
 SWEEPS = 6
 SEED = 21
 
@@ -61,6 +71,14 @@ class PortFit(NamedTuple):
 
     ports: dict[str, Ports]
     errors: NDArray[np.float64]
+
+
+class WideFit(NamedTuple):
+    """Ports of the kinds of AVX-512, errors of their mixes, and a mask of the ports that vectors of 64 bytes close to others."""
+
+    ports: dict[str, Ports]
+    errors: NDArray[np.float64]
+    closed: int
 
 
 _SIZES = np.array([max(value.bit_count(), 1) for value in range(1 << PORTS)], dtype=np.float64)
@@ -205,10 +223,10 @@ class _Search:
         self.placed[kind] = options[int(np.argmin(self.costs(kind, options)))]
         return self.placed[kind] != before
 
-    def run(self, order: Sequence[str], phases: Sequence[bool]) -> float:
-        """Place all kinds until nothing changes, in each phase, with or without second micro-operations; returns what is left
-        unexplained."""
-        self.placed = {}
+    def run(self, order: Sequence[str], phases: Sequence[bool], known: Mapping[str, Ports]) -> float:
+        """Place kinds beside known ones until nothing changes, in each phase, with or without second micro-operations; returns
+        what is left unexplained."""
+        self.placed = dict(known)
         for self.pairs in phases:
             for _ in range(SWEEPS):
                 if not sum([self.place(kind) for kind in order]):
@@ -221,18 +239,59 @@ def fit_ports(alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[s
 
     The search begins anew (:data:`STARTS`), and keeps what explains most. Names of ports mean nothing.
     """
-    search = _Search(alone, mixes, slots, width)
+    return _fit(_Search(alone, mixes, slots, width), [*alone], {}, STARTS)[1]
+
+
+def _fit(
+    search: _Search, kinds: Sequence[str], known: Mapping[str, Ports], starts: Sequence[tuple[bool, Sequence[bool]]]
+) -> tuple[float, PortFit]:
+    """Return the ports of some kinds beside known ones, and what is left unexplained."""
+    alone = search.alone
     shared = {
         kind: sum(cycles > 1.15 * max(n * alone[kind], m * alone[other]) for other, n, m, cycles in search.partners[kind])
-        for kind in alone
+        for kind in kinds
     }
     random = np.random.default_rng(SEED)
     best: tuple[float, dict[str, Ports]] = (math.inf, {})
-    for shuffled, phases in STARTS:
-        ties = dict(zip(alone, random.permutation(len(alone)), strict=True)) if shuffled else {k: -n for k, n in shared.items()}
-        order = sorted(alone, key=lambda kind: (-round(1 / alone[kind]), ties[kind]))
-        cost = search.run(order, phases)
+    for shuffled, phases in starts:
+        ties = dict(zip(kinds, random.permutation(len(kinds)), strict=True)) if shuffled else {k: -n for k, n in shared.items()}
+        order = sorted(kinds, key=lambda kind: (-round(1 / alone[kind]), ties[kind]))
+        cost = search.run(order, phases, known)
         best = min(best, (cost, search.placed), key=lambda one: one[0])
     search.placed = best[1]
-    errors = [search.logarithms(kind, [search.placed[kind]])[0][0] for kind in alone if search.partners[kind]]
-    return PortFit(best[1], np.expm1(np.concatenate(errors)) if errors else np.zeros(0))
+    errors = [search.logarithms(kind, [search.placed[kind]])[0][0] for kind in kinds if search.partners[kind]]
+    ports = {kind: best[1][kind] for kind in kinds}
+    return best[0], PortFit(ports, np.expm1(np.concatenate(errors)) if errors else np.zeros(0))
+
+
+def fit_wide(
+    known: Mapping[str, Ports], alone: Mapping[str, float], mixes: Sequence[Mix], slots: Mapping[str, int], width: int
+) -> WideFit:
+    """Return the ports of the kinds of AVX-512, beside those of other kinds that are ``known``.
+
+    ``alone`` and ``slots`` are of all kinds. A port that vectors of 64 bytes close is one without which the narrower vectors
+    that they are mixed with explain the mixes best.
+    """
+    kinds = [kind for kind in alone if kind not in known]
+
+    def beside(kind: str, other: str) -> str:
+        return f"{other}{BESIDE_WIDEST}" if is_widest(kind) and other in known and other.startswith(VECTORS) else other
+
+    named = [mix._replace(kind=beside(mix.other, mix.kind), other=beside(mix.kind, mix.other)) for mix in mixes]
+    copies = {f"{kind}{BESIDE_WIDEST}": kind for kind in known}
+    search = _Search(
+        {**alone, **{copy: alone[kind] for copy, kind in copies.items()}},
+        named,
+        {**slots, **{copy: slots[kind] for copy, kind in copies.items()}},
+        width,
+    )
+    used = reduce(operator.or_, (mask for kind in known if kind.startswith(VECTORS) for mask in known[kind]), 0)
+
+    def beside_closed(port: int) -> dict[str, Ports]:
+        return {**known, **{copy: tuple(mask & ~port or mask for mask in known[kind]) for copy, kind in copies.items()}}
+
+    def cost(port: int) -> float:
+        return _fit(search, kinds, beside_closed(port), LOOK)[0] - CLOSED * (not port)
+
+    closed = min((0, *(1 << port for port in range(PORTS) if used >> port & 1)), key=cost)
+    return WideFit(*_fit(search, kinds, beside_closed(closed), STARTS[-1:])[1], closed)

@@ -6,15 +6,15 @@ import json
 import math
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from convolver.machine.core_figures import CoreFigure, MixedKind
+from convolver.machine.core_figures import CoreFigure, MixedKind, is_widest, of_avx512
 from convolver.probing.moments import ALIKE, WITNESS, taken_cycles
-from convolver.probing.port_fit import Mix, fit_ports, kind_cycles
+from convolver.probing.port_fit import Mix, fit_ports, fit_wide, kind_cycles
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
@@ -85,23 +85,47 @@ def port_figures(moments: Iterable[Iterable[Mapping[str, Any]]], taken: float | 
     slot = alone.pop(SLOT, 0.0)
     if not slot:
         return ()
-    slots = _slots({kind: seen[f"slots.{kind}"] / slot for kind in alone if f"slots.{kind}" in seen}, alone, slot)
+    pieces = {kind: seen[f"slots.{kind}"] / slot for kind in alone if f"slots.{kind}" in seen}
+    slots: dict[str, int] = {}
+    for avx512 in (False, True):  # what is added where the CPU has AVX-512 changes nothing of the others
+        own = {kind: value for kind, value in alone.items() if of_avx512(kind) == avx512}
+        slots |= _slots({kind: pieces[kind] for kind in own if kind in pieces}, own, slot)
     asked = [name.split(".") for name in cycles if name.startswith("mix.")]
-    mixed = {kind: alone[kind] for kind in alone if ISSUED * slot < alone[kind] < LONGEST and _seen(kind, asked, seen)}
-    mixes = [
-        Mix(kind, int(count), other, int(others), seen[".".join((mix, kind, count, other, others))])
-        for mix, kind, count, other, others in asked
-        if kind in mixed and other in mixed and ".".join((mix, kind, count, other, others)) in seen
-    ]
-    fit = fit_ports(mixed, mixes, {kind: slots[kind] or 1 for kind in mixed}, round(1 / slot)) if mixes else None
+    narrow, wide = ([mix for mix in asked if of_avx512(mix[1]) | of_avx512(mix[3]) == avx512] for avx512 in (False, True))
+    mixed = {
+        kind: alone[kind]
+        for kind in alone
+        if ISSUED * slot < alone[kind] < LONGEST and _seen(kind, wide if of_avx512(kind) else narrow, seen)
+    }
+    mixes, wide_mixes = ([*_mixes(own, mixed, seen)] for own in (narrow, wide))
+    each, width = {kind: slots[kind] or 1 for kind in mixed}, round(1 / slot)
+    first = {kind: value for kind, value in mixed.items() if not of_avx512(kind)}
+    ports = fit_ports(first, mixes, each, width).ports if mixes else {}
+    closed = 0
+    if ports and wide_mixes:
+        more = fit_wide(ports, mixed, wide_mixes, each, width)
+        ports, closed = {**ports, **more.ports}, more.closed
     found = []
     for kind, value in alone.items():
         one = MixedKind(name=kind, cycles=round(value, 3), slots=slots[kind])
-        if fit is not None and kind in mixed and abs(kind_cycles(fit.ports[kind]) / value - 1) < EXPLAINED:
-            ports = tuple(tuple(port for port in range(mask.bit_length()) if mask >> port & 1) for mask in fit.ports[kind])
-            one = msgspec.structs.replace(one, ports=ports)
+        if kind in ports and abs(kind_cycles(ports[kind]) / value - 1) < EXPLAINED:
+            one = msgspec.structs.replace(one, ports=tuple(map(_numbers, ports[kind])))
+            if is_widest(kind):  # few of them among others start slowly, which looks like more slots than micro-operations
+                one = msgspec.structs.replace(one, slots=min(one.slots, len(one.ports)), closes=_numbers(closed))
         found.append(one)
     return tuple(found)
+
+
+def _numbers(mask: int) -> tuple[int, ...]:
+    return tuple(port for port in range(mask.bit_length()) if mask >> port & 1)
+
+
+def _mixes(asked: Iterable[Sequence[str]], mixed: Mapping[str, float], seen: Mapping[str, float]) -> Iterator[Mix]:
+    """Yield those that were seen of kinds whose ports are looked for."""
+    for mix in asked:
+        _, kind, count, other, others = mix
+        if kind in mixed and other in mixed and ".".join(mix) in seen:
+            yield Mix(kind, int(count), other, int(others), seen[".".join(mix)])
 
 
 def _least(samples: Sequence[float]) -> float:

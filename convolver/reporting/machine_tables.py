@@ -253,6 +253,9 @@ def print_core(profile: MachineProfile, table: CoreTable, how: str, rows: list[d
         console.print(shown)
     if profile.core_ports:
         console.print(_shared_ports(profile))
+    closed = sorted({port for kind in profile.core_ports for port in kind.closes})
+    if closed:
+        console.print(f"Vectors of 64 bytes close to narrower ones: port {', '.join(map(str, closed))}.")
     console.print(
         f"{len(measured)} of {len(rows)} numbers are measured; {len(measured) - len(differing)} of them as in the table."
     )

@@ -19,10 +19,15 @@ BODY(second_load, "mov (%rbp), %rbp")
 static int cv_has_fma(void) { return __builtin_cpu_supports("fma"); }
 static int cv_has_avx(void) { return __builtin_cpu_supports("avx"); }
 static int cv_has_avx512(void) { return __builtin_cpu_supports("avx512f"); }
+static int cv_has_widest(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
 static int cv_has_count(void) { return __builtin_cpu_supports("popcnt"); }
 static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
 
-/* Lists of X(name, timed instructions, needs AVX, which CPUs can run it, code).
+/* Lists of X(name, timed instructions, registers filled beyond 16 bytes (code.h), which CPUs can run it, code).
  * Latencies: each instruction waits for the one before. */
 #define LATENCIES(X)                                                                                   \
     X(shift, 1, 0, 0, "rol $7, %rax")                                                                  \
@@ -65,6 +70,34 @@ static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
     X(load_indexed, 1, 0, 0, "mov (%r9, %rdi), %rdi")                                                  \
     X(load_compound, 1, 0, 0, "mov (%rdi, %r9, 8), %rdi")                                              \
     X(vector_load, 1, 0, 0, "movq (%rdi), %xmm0\n movq %xmm0, %rdi\n")
+
+/* Of AVX-512. So many additions of numbers after an instruction that works on 64 bytes. */
+#define AFTER_WIDEST(count) "vpandd %zmm16, %zmm16, %zmm5\n .rept " #count "\n vaddsd %xmm1, %xmm0, %xmm0\n .endr\n"
+#define WIDE_LATENCIES(X)                                                                                                  \
+    X(fp_add_64, 1, CV_WIDEST, cv_has_widest, "vaddpd %zmm1, %zmm0, %zmm0")                                                \
+    X(fp_add_beside_64, 8, CV_WIDEST, cv_has_widest, AFTER_WIDEST(8))                                                      \
+    X(fp_add_after_64, 256, CV_WIDEST, cv_has_widest, AFTER_WIDEST(256))                                                   \
+    X(fp_add_multiply_64, 1, CV_WIDEST, cv_has_widest, "vaddpd %zmm1, %zmm0, %zmm0\n vmulpd %zmm2, %zmm0, %zmm0\n")        \
+    X(fp_multiply_64, 2, CV_WIDEST, cv_has_widest, "vmulpd %zmm1, %zmm0, %zmm0\n vmulpd %zmm2, %zmm0, %zmm0\n")            \
+    X(fp_fma_64, 1, CV_WIDEST, cv_has_widest, "vfmadd213pd %zmm1, %zmm2, %zmm0")                                           \
+    X(fp_minmax_64, 1, CV_WIDEST, cv_has_widest, "vmaxpd %zmm1, %zmm0, %zmm0")                                             \
+    X(fp_round_64, 1, CV_WIDEST, cv_has_widest, "vrndscalepd $0, %zmm0, %zmm0")                                            \
+    X(divide_double_64, 2, CV_WIDEST, cv_has_widest, "vdivpd %zmm1, %zmm0, %zmm0\n vdivpd %zmm2, %zmm0, %zmm0\n")          \
+    X(v_integer_64, 1, CV_WIDEST, cv_has_widest, "vpaddd %zmm1, %zmm0, %zmm0")                                             \
+    X(v_logic_64, 1, CV_WIDEST, cv_has_widest, "vpandd %zmm1, %zmm0, %zmm0")                                               \
+    X(v_shift_64, 1, CV_WIDEST, cv_has_widest, "vpslld $1, %zmm0, %zmm0")                                                  \
+    X(v_multiply_64, 1, CV_WIDEST, cv_has_widest, "vpmuludq %zmm1, %zmm0, %zmm0")                                          \
+    X(v_multiply_long_64, 1, CV_WIDEST, cv_has_widest, "vpmulld %zmm1, %zmm0, %zmm0")                                      \
+    X(v_shuffle_64, 1, CV_WIDEST, cv_has_widest, "vpshufd $27, %zmm0, %zmm0")                                              \
+    X(v_shuffle_fp_64, 1, CV_WIDEST, cv_has_widest, "vunpcklpd %zmm1, %zmm0, %zmm0")                                       \
+    X(v_lanes_64, 1, CV_WIDEST, cv_has_widest, "vpermt2pd %zmm1, %zmm2, %zmm0")                                            \
+    X(v_lanes_insert_64, 1, CV_WIDEST, cv_has_widest, "vbroadcastsd %xmm0, %zmm0")                                         \
+    X(v_lanes_widen_64, 1, CV_WIDEST, cv_has_widest, "vpmovzxwd %ymm0, %zmm0")                                             \
+    X(v_lanes_narrow_64, 1, CV_WIDEST, cv_has_widest, "vpmovdw %zmm0, %ymm0")                                              \
+    X(v_lanes_compress_64, 1, CV_WIDEST, cv_has_widest, "vpcompressd %zmm0, %zmm0{%k1}{z}")                                \
+    X(v_integer_between_masks, 1, CV_WIDEST, cv_has_widest, "kandw %k1, %k2, %k2")                                         \
+    X(compare_and_blend, 1, CV_WIDEST, cv_has_widest, "vpcmpgtd %ymm0, %ymm1, %k2\n vpblendmd %ymm0, %ymm1, %ymm0{%k2}\n") \
+    X(compare_and_blend_64, 1, CV_WIDEST, cv_has_widest, "vpcmpgtd %zmm0, %zmm1, %k2\n vpblendmd %zmm0, %zmm1, %zmm0{%k2}\n")
 
 /* Throughputs: no instruction waits for another of the piece. */
 #define THROUGHPUTS(X)                                                                                            \
@@ -149,12 +182,13 @@ BODY(fetch_across, LOOP_TEXT(58, 6))
     BODY(lines_##count, ".set i, 0\n .rept " #count "\n .fill 64 * (i + 1) / " #count " - 64 * i / " #count \
                         " - 2, 1, 0x2e\n xor %ebx, %ebx\n .set i, i + 1\n .endr\n")
 
-#define LATENCY_CODE(name, count, avx, cpu, text) BODY(latency_##name, text)
-#define THROUGHPUT_CODE(name, count, avx, cpu, text) BODY(throughput_##name, text)
+#define LATENCY_CODE(name, count, wide, cpu, text) BODY(latency_##name, text)
+#define THROUGHPUT_CODE(name, count, wide, cpu, text) BODY(throughput_##name, text)
 #define FORWARD_CODE(name, text) BODY(forward_##name, text)
 #define MOVE_CODE(name, text) BODY(moves_##name, text)
 #define BRANCH_CODE(name, text) BODY(branch_##name, text)
 LATENCIES(LATENCY_CODE)
+WIDE_LATENCIES(LATENCY_CODE)
 FORWARDS(FORWARD_CODE)
 MOVES(MOVE_CODE)
 LOOPS(LOOPS_CODE)
@@ -185,9 +219,9 @@ BODY(loop_slot, "nop")
 BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 
 #define PIECE(name) {cv_begin_##name, cv_end_##name}
-#define ROW(group, name, count, avx, cpu, copies) {#group "." #name, PIECE(group##_##name), count, avx, cpu, copies},
-#define LATENCY(name, count, avx, cpu, text) ROW(latency, name, count, avx, cpu, 0)
-#define THROUGHPUT(name, count, avx, cpu, text) ROW(throughput, name, count, avx, cpu, 0)
+#define ROW(group, name, count, wide, cpu, copies) {#group "." #name, PIECE(group##_##name), count, wide, cpu, copies},
+#define LATENCY(name, count, wide, cpu, text) ROW(latency, name, count, wide, cpu, 0)
+#define THROUGHPUT(name, count, wide, cpu, text) ROW(throughput, name, count, wide, cpu, 0)
 #define FORWARD(name, text) ROW(forward, name, 1, 0, 0, 0)
 #define MOVE(name, text) ROW(moves, name, 2, 0, 0, 0)
 #define BRANCH(name, text) ROW(branch, name, 1, 0, 0, 0)
@@ -196,8 +230,9 @@ BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 #define LINE(count) ROW(lines, count, 1, 0, 0, 0)
 
 /* clang-format off: a line for each list */
-const struct cv_body cv_bodies[] = {LATENCIES(LATENCY) FORWARDS(FORWARD) ROW(forward, operand, 1, 0, 0, 1) MOVES(MOVE) LOOPS(LOOP) LOOP(
-    across) BRANCHES(BRANCH) PAIRS(PAIR) ROW(pairs, named, 64, 0, 0, 1) ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) THROUGHPUTS(THROUGHPUT)};
+const struct cv_body cv_bodies[] = {LATENCIES(LATENCY) WIDE_LATENCIES(LATENCY) FORWARDS(FORWARD) ROW(forward, operand, 1, 0, 0, 1)
+                                        MOVES(MOVE) LOOPS(LOOP) LOOP(across) BRANCHES(BRANCH) PAIRS(PAIR) ROW(pairs, named, 64, 0, 0, 1)
+                                            ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) THROUGHPUTS(THROUGHPUT)};
 /* clang-format on */
 const size_t cv_body_count = sizeof cv_bodies / sizeof *cv_bodies;
 

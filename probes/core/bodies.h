@@ -8,7 +8,7 @@ struct cv_body {
     const char *name; /* latency.KIND, throughput.KIND, forward.*, branch.* */
     struct cv_piece piece;
     unsigned instructions; /* timed ones in a piece: cycles are of one of them */
-    int avx;               /* needs AVX and the upper halves of registers */
+    int wide;              /* registers filled beyond 16 bytes (code.h) */
     int (*supported)(void);
     unsigned copies; /* in a turn; 0: as many as a turn should have */
 };

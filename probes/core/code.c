@@ -23,12 +23,13 @@ PIECE(enter, "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %
              "movsd 64(%rsi), %xmm1\n unpcklpd %xmm1, %xmm1\n movsd 72(%rsi), %xmm2\n unpcklpd %xmm2, %xmm2\n"
              "movsd 80(%rsi), %xmm3\n unpcklpd %xmm3, %xmm3\n")
 PIECE(widen, ".irp r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n vinsertf128 $1, %xmm\\r, %ymm\\r, %ymm\\r\n .endr\n")
+/* The upper halves again, a mask of all elements, and an index of zeros. */
+PIECE(widest, ".irp r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n vinsertf64x4 $1, %ymm\\r, %zmm\\r, %zmm\\r\n .endr\n"
+              "kxnorw %k1, %k1, %k1\n kxnorw %k2, %k2, %k2\n vpxord %zmm16, %zmm16, %zmm16\n")
 PIECE(turn, "decq (%rsp)\n .byte 0x0f, 0x85\n") /* jne, whose distance follows */
 PIECE(narrow, "vzeroupper\n")
 PIECE(leave, "pop %rsi\n pop %rsi\n mov %rax, (%rsi)\n mov %rdi, 40(%rsi)\n mov %rbp, 48(%rsi)\n"
              "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n")
-
-static size_t cv_entrance(void) { return (size_t)(cv_enter.end - cv_enter.begin); }
 
 int cv_code_open(struct cv_code *code, size_t room)
 {
@@ -50,8 +51,10 @@ int cv_code_put(struct cv_code *code, struct cv_piece piece, unsigned copies)
     return 0;
 }
 
-/* Room for the entrance is left before the pieces: whether the upper halves of registers are filled is known at the end. */
-static size_t cv_first_turn(void) { return (cv_entrance() + (size_t)(cv_widen.end - cv_widen.begin) + 63) / 64 * 64; }
+static size_t cv_length(struct cv_piece piece) { return (size_t)(piece.end - piece.begin); }
+
+/* Room for the entrance is left before the pieces: which halves of registers are filled is known at the end. */
+static size_t cv_first_turn(void) { return (cv_length(cv_enter) + cv_length(cv_widen) + cv_length(cv_widest) + 63) / 64 * 64; }
 
 int cv_code_begin(struct cv_code *code)
 {
@@ -76,6 +79,8 @@ int cv_code_seal(struct cv_code *code, int wide)
     cv_code_put(code, cv_enter, 1);
     if (wide)
         cv_code_put(code, cv_widen, 1);
+    if (wide == CV_WIDEST)
+        cv_code_put(code, cv_widest, 1);
     code->used = end;
     return failed || mprotect(code->base, code->room, PROT_READ | PROT_EXEC) ? -1 : 0;
 }

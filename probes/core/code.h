@@ -25,6 +25,10 @@ struct cv_registers {
 int cv_code_open(struct cv_code *code, size_t room);
 void cv_code_close(struct cv_code *code);
 
+/* Registers that pieces find filled beyond 16 bytes: those of 32 bytes (1), which needs AVX, or of 64, masks 1 and 2 with all elements, and
+ * zeros in vector 16, which needs AVX-512. */
+#define CV_WIDEST 2
+
 /* Begin anew; append copies of a piece; at the end code that can be called. Pieces that do not fit are left out (returns -1). */
 int cv_code_begin(struct cv_code *code);
 int cv_code_put(struct cv_code *code, struct cv_piece piece, unsigned copies);

@@ -29,12 +29,13 @@ static void cv_time_body(struct cv_bench *bench, const struct cv_body *body, str
     const size_t length = (size_t)(body->piece.end - body->piece.begin);
     const unsigned usual = length * 64 > LONGEST_LOOP ? (unsigned)(LONGEST_LOOP / length) : 64;
     const unsigned copies = body->copies ? body->copies : usual;
-    if (cv_make(&bench->code, body->piece, copies, body->avx))
+    if (cv_make(&bench->code, body->piece, copies, body->wide))
         return;
     struct cv_registers registers = cv_start(bench->hot);
     uint64_t turns = 4;
     while (cv_turns_cycles(bench, registers, turns) < SAMPLE_CYCLES / 2)
         turns *= 2;
+    bench->warm = body->wide == CV_WIDEST ? turns * CV_WARM_CYCLES / SAMPLE_CYCLES : 0;
     registers.rax += 1 + samples->taken; /* other random numbers than those that predictors have seen */
     for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, samples, NULL) < SAMPLES && !*stop; attempt++)
         cv_sample(bench, &registers, turns, (double)(turns * copies * body->instructions), samples);
@@ -53,6 +54,7 @@ static int cv_time_bodies(struct cv_bench *bench, const volatile sig_atomic_t *s
     for (size_t i = 0; i < cv_body_count && !*stop; i++)
         if (cv_supported(&cv_bodies[i]))
             cv_print_samples(bench, cv_bodies[i].name, 0, &samples[i]);
+    bench->warm = 0;
     cv_print_witness(bench);
     free(samples);
     return 0;

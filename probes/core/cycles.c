@@ -196,7 +196,10 @@ void cv_sample(struct cv_bench *bench, struct cv_registers *registers, uint64_t 
     if (!(first > 0))
         return;
     const long switches = cv_switches();
-    const double before = cv_cycle(bench), seconds = cv_seconds(&bench->code, registers, turns) - bench->empty, after = cv_cycle(bench);
+    const double before = cv_cycle(bench);
+    if (bench->warm)
+        cv_code_run(&bench->code, registers, bench->warm);
+    const double seconds = cv_seconds(&bench->code, registers, turns) - bench->empty, after = cv_cycle(bench);
     const double witness = fmax(first, cv_witness(bench)), cycle = (before + after) / 2;
     if (cv_switches() != switches || !cv_same_clock(before, after))
         return;

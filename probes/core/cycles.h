@@ -9,6 +9,8 @@
 
 #define CV_KEPT 32  /* samples of a piece */
 #define CV_LOWEST 5 /* looks at the witness */
+/* Of vectors of 64 bytes before a sample: they start at a third of their pace, for up to 15 us on Emerald Rapids. */
+#define CV_WARM_CYCLES 60000
 
 /* A busy sibling thread takes turns from a chain of additions, hardly from multiplications, which wait for most of their time. How many
  * cycles each of them takes is known from additions, which take one. */
@@ -26,6 +28,7 @@ struct cv_bench {
     double empty, least;          /* seconds that timing itself takes; cycles of the witness on a core alone, as far as seen */
     double lowest[CV_LOWEST];     /* ascending: the last one counts, for a clock that stopped twice makes one too low */
     double patience;              /* seconds left to wait for others */
+    uint64_t warm;                /* turns right before each sample that are not timed */
 };
 
 /* The last samples of a piece. */

@@ -16,6 +16,7 @@
 #define AT_ONCE 1        /* of them: what a core makes of a piece stays the same for a while, and is not always its best */
 #define ATTEMPTS 12      /* of a piece in a round */
 #define SECONDS 5.0
+#define WIDE_SECONDS 2.5 /* more where there are vectors of 64 bytes */
 #define CODE_BYTES ((size_t)1 << 16)
 #define SAMPLE_CYCLES 24000
 
@@ -36,6 +37,8 @@ static int cv_put_long(struct cv_code *code, struct cv_piece piece)
     return cv_code_put(code, one, length < LENGTH ? (unsigned)(LENGTH - length) : 0) || cv_code_put(code, piece, 1);
 }
 
+static int cv_widest(const struct cv_mix *mix) { return mix->kind->widest || (mix->other && mix->other->widest); }
+
 /* Copies of the mix, evenly interleaved; returns how many, 0 where code cannot be made. */
 static unsigned cv_make_mix(struct cv_code *code, const struct cv_mix *mix)
 {
@@ -49,7 +52,7 @@ static unsigned cv_make_mix(struct cv_code *code, const struct cv_mix *mix)
         if (cv_put_long(code, cv_variant(kind, written[kind->family]++)))
             return 0;
     }
-    return cv_code_seal(code, 1) ? 0 : copies;
+    return cv_code_seal(code, cv_widest(mix) ? CV_WIDEST : 1) ? 0 : copies;
 }
 
 /* Takes samples of a piece until enough count, or other work takes too much. */
@@ -61,6 +64,7 @@ static void cv_sample_mix(struct cv_bench *bench, struct cv_mix *mix)
     struct cv_registers registers = cv_start(bench->hot);
     const double first = cv_turns_cycles(bench, registers, 4) / 4;
     const uint64_t turns = 1 + (uint64_t)(SAMPLE_CYCLES / fmax(first, 1));
+    bench->warm = cv_widest(mix) ? 1 + (uint64_t)(CV_WARM_CYCLES / fmax(first, 1)) : 0;
     const unsigned enough = cv_counted(bench, &mix->samples, NULL) + AT_ONCE;
     for (int attempt = 0; attempt < ATTEMPTS && cv_counted(bench, &mix->samples, NULL) < enough; attempt++)
         cv_sample(bench, &registers, turns, (double)(turns * copies), &mix->samples);
@@ -108,6 +112,30 @@ static void cv_balance(struct cv_mix *mix, double cycles, double other_cycles)
 
 static int cv_supported(const struct cv_kind *kind) { return !kind->supported || kind->supported(); }
 
+/* Which of the two rounds mixes these kinds: 1 with those of AVX-512, 0 without them; -1: none. */
+static int cv_round_of(const struct cv_kind *kind, const struct cv_kind *other)
+{
+    if (kind->mixing == CV_ALONE || other->mixing == CV_ALONE)
+        return -1;
+    if (kind->mixing != CV_WIDE && other->mixing != CV_WIDE)
+        return 0;
+    return kind->mixing >= CV_BESIDE && other->mixing >= CV_BESIDE ? 1 : -1;
+}
+
+/* Appends the mixes of a round; returns how many there are now. The first `alone` are those of each kind alone. */
+static size_t cv_add_mixes(const struct cv_bench *bench, struct cv_mix *mixes, size_t alone, size_t count, int round)
+{
+    for (size_t i = 1; i < alone; i++)
+        for (size_t j = i + 1; j < alone; j++) {
+            const double cycles = cv_middle(bench, &mixes[i].samples), others = cv_middle(bench, &mixes[j].samples);
+            if (cv_round_of(mixes[i].kind, mixes[j].kind) != round || !(cycles > 0) || !(others > 0))
+                continue;
+            mixes[count] = (struct cv_mix){.kind = mixes[i].kind, .other = mixes[j].kind};
+            cv_balance(&mixes[count++], cycles, others);
+        }
+    return count;
+}
+
 static int cv_run_mixes(struct cv_bench *bench, struct cv_mix *mixes, const volatile sig_atomic_t *stop)
 {
     const double until = cv_now() + SECONDS;
@@ -117,18 +145,15 @@ static int cv_run_mixes(struct cv_bench *bench, struct cv_mix *mixes, const vola
             mixes[alone++] = (struct cv_mix){.kind = &cv_kinds[i], .count = 1};
     count = alone;
     for (size_t i = 1; i < alone; i++)
-        if (mixes[i].kind->mixed)
+        if (mixes[i].kind->mixing != CV_ALONE)
             mixes[count++] = (struct cv_mix){.kind = mixes[i].kind, .other = cv_kinds, .count = 1, .other_count = AMONG};
     cv_rounds(bench, mixes, count, until, stop);
-    for (size_t i = 1; i < alone; i++)
-        for (size_t j = i + 1; j < alone; j++) {
-            const double cycles = cv_middle(bench, &mixes[i].samples), others = cv_middle(bench, &mixes[j].samples);
-            if (!mixes[i].kind->mixed || !mixes[j].kind->mixed || !(cycles > 0) || !(others > 0))
-                continue;
-            mixes[count] = (struct cv_mix){.kind = mixes[i].kind, .other = mixes[j].kind};
-            cv_balance(&mixes[count++], cycles, others);
-        }
+    count = cv_add_mixes(bench, mixes, alone, count, 0);
     cv_rounds(bench, mixes, count, until, stop);
+    const size_t narrow = count;
+    count = cv_add_mixes(bench, mixes, alone, count, 1);
+    bench->patience = WIDE_SECONDS;
+    cv_rounds(bench, mixes + narrow, count - narrow, cv_now() + WIDE_SECONDS, stop);
     for (size_t i = 0; i < count && !*stop; i++)
         cv_print_mix(bench, &mixes[i]);
     cv_print_witness(bench);

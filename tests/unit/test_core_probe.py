@@ -14,6 +14,7 @@ from convolver.errors import ProbeError
 from convolver.execution.calibrated import NOT_KINDS, UNITS, calibrated_core
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.instructions import decode
+from convolver.execution.kinds import _VECTOR_RULES, integer_kind
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import choose_core, core_tables, find_core
 from convolver.machine.profile import MachineProfile
@@ -210,6 +211,19 @@ def test_additions_that_are_faster_among_themselves_make_a_group():
     assert (alike.latency, alike.group) == (3, 0)
 
 
+@pytest.mark.parametrize(("beside", "after", "cycles"), [(3.41, 2.2, 124), (2.02, 2.0, None)])
+def test_additions_tell_how_long_vectors_of_64_bytes_close_ports(beside, after, cycles):
+    """As timed on Emerald Rapids, and on a core that closes none."""
+    figures = {"latency.fp_add": 2.0, "latency.fp_add_beside_64": beside, "latency.fp_add_after_64": after}
+    assert calibrated_core(SEED, _profile(**figures))[1].get("closed_cycles") == cycles
+
+
+def test_vectors_of_64_bytes_take_the_nearest_whole_latency():
+    """A product takes five cycles on one port and six on the other."""
+    table = calibrated_core(SEED, _profile(**{"latency.v_multiply": 5.4, "latency.v_multiply_64": 5.41}))[0]
+    assert (table.kind("v_multiply_64").latency, table.kind("v_multiply").latency) == (5, SEED.kind("v_multiply").latency)
+
+
 def test_where_many_jumps_take_what_few_do_the_published_targets_stand():
     table, used = calibrated_core(SEED, _profile(**{"front.near": 1.0, "front.far": 1.05}))
     assert (table.params["near_targets"], table.params["far_taken_cycles"]) == (256, SEED.params["far_taken_cycles"])
@@ -364,6 +378,7 @@ def figures(moments):
 def test_the_probe_times_kinds_that_the_tables_know(figures):
     names = {name.partition(".")[2] for name in figures if name.startswith("latency.")} - set(NOT_KINDS)
     known = {kind for table in core_tables().values() for kind in table.kinds}
+    known |= {f"{kind}_64" for _, kind in _VECTOR_RULES} | {integer_kind("kandw", 2)}
     assert names <= known
     assert {name for name in TIMED_ALONE if name.startswith("throughput.")} <= set(figures)
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
@@ -427,3 +442,14 @@ def test_the_code_that_is_timed_is_of_the_kinds_that_it_is_named_for():
         "v_shuffle": "660f70c01b", "v_shuffle_fp": "660f14c1", "v_lanes": "c4e37d06c001", "v_blend": "c4e37d4bc120",
     }  # fmt: skip
     assert {name: decode(bytes.fromhex(code)).kind for name, code in kinds.items()} == {name: name for name in kinds}
+
+
+@pytest.mark.slow
+def test_the_probe_finds_latencies_of_avx512(figures):
+    if "latency.v_logic_64" not in figures:
+        pytest.skip("this CPU has no AVX-512, or others shared the core all the time")
+    assert figures["latency.v_logic_64"].value == pytest.approx(1, abs=0.1)
+    if choose_core(describe_cpu())[0].name == "golden-cove":
+        known = {"fp_fma_64": 4, "v_lanes_64": 3, "v_integer_between_masks": 1, "compare_and_blend_64": 4}
+        assert {name: round(figures[f"latency.{name}"].value) for name in known} == known
+        assert figures["latency.fp_add_beside_64"].value > 1.2 * figures["latency.fp_add"].value

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 
 from convolver.execution.calibrated import calibrated_core, core_rows
 from convolver.execution.mapped import mapped_core
-from convolver.machine.core_figures import MixedKind
-from convolver.machine.cores import find_core
+from convolver.machine.core_figures import MixedKind, of_avx512
+from convolver.machine.cores import choose_core, find_core, parse_core
+from convolver.machine.this_machine import describe_cpu
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.port_fit import PORTS, Mix, fit_ports, kind_cycles, mix_cycles
 from convolver.probing.port_probe import port_figures, port_samples
 from convolver.reporting.machine_tables import print_core
 from tests.synthetic import machine
 
+NEUTRAL = Path(__file__).parents[1] / "bench" / "core" / "neutral.toml"
 MASKS = st.integers(1, (1 << PORTS) - 1)
 
 
@@ -309,6 +311,53 @@ def test_a_core_is_shown_with_shared_ports_and_slots(capsys, monkeypatch):
     assert ["4", "+", "0", "1", "fp_compare", "(2)"] in lines
 
 
+@pytest.fixture(scope="module")
+def emerald_rapids():
+    """What the probe printed on an Intel Emerald Rapids server, the third least sample of each mix."""
+    return [_line(*one) for one in json.loads(Path(__file__).with_name("emerald-rapids-ports.json").read_text()).items()]
+
+
+@pytest.fixture(scope="module")
+def with_avx512(emerald_rapids):
+    return {one.name: one for one in port_figures([emerald_rapids])}
+
+
+def closed_by(found):
+    (closes,) = {one.closes for one in found.values() if one.ports and one.name.endswith("_64")}
+    assert not any(one.closes for one in found.values() if not one.name.endswith("_64"))
+    return closes
+
+
+def test_vectors_of_64_bytes_start_on_the_ports_that_are_published(with_avx512):
+    """Intel, "Optimization Reference Manual", 248966, Golden Cove: units of 64 bytes on ports 0 and 5, port 1 closed meanwhile.
+    Shifts are on port 0, what moves between lanes and compares into masks on port 5."""
+    ports = {name: tuple(set(port) for port in one.ports) for name, one in with_avx512.items()}
+    (zero,), (five,), (closed,) = with_avx512["v_shift_64"].ports[0], with_avx512["v_shuffle_fp"].ports[0], closed_by(with_avx512)
+    assert ports["v_integer"] == ({zero, closed, five},)
+    assert ports["fp_multiply"] == ({zero, closed},)
+    kinds = ("fp_add", "fp_multiply", "fp_fma", "fp_minmax", "fp_convert", "v_integer", "v_logic", "v_move", "v_multiply")
+    assert all(ports[f"{kind}_64"] == ({zero, five},) for kind in kinds)
+    assert all(ports[f"v_{kind}"] == ({five},) for kind in ("shuffle_64", "lanes_64", "integer_mask_64", "integer_mask"))
+    assert ports["v_integer_between_masks"] == ({zero},)
+    assert ports["v_lanes_compress_64"] == ({five}, {five})
+    assert (with_avx512["v_lanes_compress_64"].slots, with_avx512["fp_add_64"].slots) == (2, 1)
+
+
+def test_mixes_with_avx512_change_nothing_of_other_kinds(emerald_rapids, with_avx512):
+    before = port_figures([[one for one in emerald_rapids if not any(map(of_avx512, one["name"].split(".")))]])
+    assert len(before) > 40
+    assert list(before) == [with_avx512[one.name] for one in before]
+
+
+def test_a_made_up_core_knows_avx512_from_its_probe(with_avx512):
+    seed = parse_core(NEUTRAL.read_text(), "neutral")
+    table, kinds = mapped_core(seed, [*with_avx512.values()])
+    assert {"fp_fma_64", "v_integer_mask", "divide_double_64", "gather_64"} <= set(kinds)
+    assert (table.kind("divide_double_64").busy, table.kind("root_double_64").busy) == (15.5, 24)
+    assert (table.kind("gather_64").busy, len(table.kind("gather_64").ports.split())) == (4, 1)
+    assert table.kind("v_lanes_widen_64").ports == table.kind("v_shuffle_fp").ports
+
+
 @pytest.mark.slow
 def test_the_probe_finds_more_units_for_additions_than_for_products():
     found = {one.name: one for one in port_figures([port_samples(default_cpu())])}
@@ -316,3 +365,14 @@ def test_the_probe_finds_more_units_for_additions_than_for_products():
         pytest.skip("this CPU has no AVX2, or others used its core all the time")
     assert found["alu"].cycles < found["multiply"].cycles
     assert len(found["alu"].ports[0]) >= 3
+
+
+@pytest.mark.slow
+def test_the_probe_finds_what_vectors_of_64_bytes_cost():
+    found = {one.name: one.cycles for one in port_figures([port_samples(default_cpu())])}
+    if not found.get("fp_fma_64"):
+        pytest.skip("this CPU has no AVX-512, or others used its core all the time")
+    assert all(0.9 < found[f"{kind}_64"] / found[kind] < 2.3 for kind in ("fp_fma", "v_integer", "v_logic"))
+    if choose_core(describe_cpu())[0].name == "golden-cove":
+        assert found["v_integer_64"] / found["v_integer"] == pytest.approx(1.5, rel=0.1), "two ports of three"
+        assert found["divide_double_64"] / found["divide_double_32"] == pytest.approx(2, rel=0.1)
