@@ -57,6 +57,11 @@ def mapped_core(table: CoreTable, found: Sequence[MixedKind]) -> tuple[CoreTable
     used = [port for kind in kinds.values() for port in (*kind.ports.split(), *kind.also.split())]
     memory = " ".join((table.memory.load, table.memory.store, table.memory.vector_load)).split()
     names = sorted(dict.fromkeys((*used, *(port for port in table.ports if port in memory))), key=used.count)
+    others = [one for one in found if not of_avx512(one.name)]
+    if len(others) < len(found):  # what is measured of AVX-512 changes nothing of other kinds
+        known, _ = mapped_core(table, others)
+        kinds |= {name: known.kind(name) for name in kinds if not of_avx512(name)}
+        names = [*dict.fromkeys((*known.ports, *names))]
     return msgspec.structs.replace(table, ports=tuple(names), kinds=kinds), tuple(measured)
 
 

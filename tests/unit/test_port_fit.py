@@ -347,6 +347,12 @@ def test_mixes_with_avx512_change_nothing_of_other_kinds(emerald_rapids, with_av
     before = port_figures([[one for one in emerald_rapids if not any(map(of_avx512, one["name"].split(".")))]])
     assert len(before) > 40
     assert list(before) == [with_avx512[one.name] for one in before]
+    for seed in (find_core("golden-cove"), find_core("zen4"), parse_core(NEUTRAL.read_text(), "neutral")):
+        table, known = (mapped_core(seed, found)[0] for found in ([*with_avx512.values()], before))
+        assert table.ports[: len(known.ports)] == known.ports
+        assert {name: table.kind(name) for name in known.kinds if not of_avx512(name)} == {
+            name: kind for name, kind in known.kinds.items() if not of_avx512(name)
+        }
 
 
 def test_a_made_up_core_knows_avx512_from_its_probe(with_avx512):
