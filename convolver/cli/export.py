@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,27 +16,32 @@ from convolver.outputs import save_text
 
 verb = new_group("Write artifacts in other tools' formats.")
 
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")]
 Times = Annotated[Path, typer.Argument(help="Block times (.times.parquet).")]
 Replayed = Annotated[Path, typer.Argument(help="Timeline of a replay (.timeline.parquet).")]
 
 
-def emit(lines: Callable[[], Iterable[str]], output: Path | None, force: bool) -> None:
-    """Write lines to a file, whole or not at all, or to stdout; none is made where the file may not be written."""
-    if output is None:
-        for line in lines():
-            typer.echo(line)
-        return
-    save_text(new_file(output, force), (f"{line}\n" for line in lines()))
-    wrote(output)
+@dataclass(frozen=True)
+class ExportDestination:
+    """Where lines go: to a file, whole or not at all, or to stdout."""
+
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; without it the data go to stdout.")] = None
+    force: Force = False
+
+    def take(self, lines: Callable[[], Iterable[str]]) -> None:
+        """Write the lines; none is made where the file may not be written."""
+        if self.output is None:
+            for line in lines():
+                typer.echo(line)
+            return
+        save_text(new_file(self.output, self.force), (f"{line}\n" for line in lines()))
+        wrote(self.output)
 
 
 @verb.command("callgrind")
 def callgrind_command(
     signature: Annotated[Path, typer.Argument(help="Signature (.sig.parquet).")],
     times: Annotated[Path | None, typer.Argument(help="Block times (.times.parquet); adds misses by level and time.")] = None,
-    output: Output = None,
-    force: Force = False,
+    to: ExportDestination = ExportDestination(),
 ) -> None:
     """Write a profile that callgrind_annotate and kcachegrind open.
 
@@ -49,15 +55,11 @@ def callgrind_command(
     from convolver.reporting.exports import callgrind
     from convolver.signature.signature import Signature
 
-    emit(lambda: callgrind(Signature.load(signature), BlockTimes.load(times) if times else None), output, force)
+    to.take(lambda: callgrind(Signature.load(signature), BlockTimes.load(times) if times else None))
 
 
 @verb.command("chrome")
-def chrome_command(
-    timeline: Replayed,
-    output: Output = None,
-    force: Force = False,
-) -> None:
+def chrome_command(timeline: Replayed, to: ExportDestination = ExportDestination()) -> None:
     """Write a replayed run as Chrome trace events for ui.perfetto.dev or chrome://tracing.
 
     \b
@@ -68,7 +70,7 @@ def chrome_command(
     from convolver.mpi.timeline import Timeline
     from convolver.reporting.exports import chrome
 
-    emit(lambda: chrome(Timeline.load(timeline)), output, force)
+    to.take(lambda: chrome(Timeline.load(timeline)))
 
 
 @verb.command("prv")
@@ -93,11 +95,7 @@ def prv_command(
 
 
 @verb.command("collapsed")
-def collapsed_command(
-    times: Times,
-    output: Output = None,
-    force: Force = False,
-) -> None:
+def collapsed_command(times: Times, to: ExportDestination = ExportDestination()) -> None:
     """Write module;function;place and nanoseconds, one a line, for flamegraph.pl, inferno or speedscope.
 
     \b
@@ -108,15 +106,11 @@ def collapsed_command(
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.exports import collapsed
 
-    emit(lambda: collapsed(BlockTimes.load(times)), output, force)
+    to.take(lambda: collapsed(BlockTimes.load(times)))
 
 
 @verb.command("speedscope")
-def speedscope_command(
-    times: Times,
-    output: Output = None,
-    force: Force = False,
-) -> None:
+def speedscope_command(times: Times, to: ExportDestination = ExportDestination()) -> None:
     """Write speedscope's JSON (www.speedscope.app).
 
     \b
@@ -127,14 +121,13 @@ def speedscope_command(
     from convolver.convolution.block_times import BlockTimes
     from convolver.reporting.exports import speedscope
 
-    emit(lambda: speedscope(BlockTimes.load(times)), output, force)
+    to.take(lambda: speedscope(BlockTimes.load(times)))
 
 
 @verb.command("csv")
 def csv_command(
     artifact: Annotated[Path, typer.Argument(help="Any artifact that holds a table.")],
-    output: Output = None,
-    force: Force = False,
+    to: ExportDestination = ExportDestination(),
 ) -> None:
     """Write an artifact's table as CSV: signature, hit rates, block times, CPU ratio, timeline, events, measurements.
 
@@ -151,4 +144,4 @@ def csv_command(
             raise UsageError(f"{artifact} holds no table; `convolver info {artifact} --json` prints what it holds.")
         return table.write_csv().rstrip("\n").split("\n")
 
-    emit(lines, output, force)
+    to.take(lines)
