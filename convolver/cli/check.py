@@ -47,11 +47,11 @@ def verb(
     from convolver.reporting.console import terminal_progress
 
     allowed = Limits() if limits is None else Limits.load(limits)
-    for path in (comment, suite, allowed.baseline if update else None):
-        if path is not None:
-            new_file(path, force=True)  # each run in one workspace renews them
-    for path in (comment, suite):
-        if path is not None and path.is_file() and not path.is_symlink():  # such as /dev/stdout
+    reports = [(path, text) for path, text in ((comment, markdown), (suite, junit)) if path is not None]
+    for path in (*(path for path, _ in reports), *([allowed.baseline] if update else [])):
+        new_file(path, force=True)  # each run in one workspace renews them
+    for path, _ in reports:
+        if path.is_file() and not path.is_symlink():  # such as /dev/stdout
             path.unlink()  # a run that fails leaves none of an earlier one
     known_as = name or Path(command[0]).name
     if allowed.programs and known_as not in allowed.programs:
@@ -74,12 +74,9 @@ def verb(
     if update:
         baseline.programs[known_as] = now
         baseline.save(allowed.baseline)
-    if comment is not None:
-        save_text(comment, markdown([found]))
-        wrote(comment)
-    if suite is not None:
-        save_text(suite, junit([found]))
-        wrote(suite)
+    for path, text in reports:
+        save_text(path, text([found]))
+        wrote(path)
     if as_json:
         print_json(found.document())
     else:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def simulate_folder(
-    folder: Path, machines: Sequence[MachineProfile], output: Path, jobs: int | None, dask: str | None
-) -> list[dict[str, Any]]:
-    """Simulate the traces of a folder into one table; return the totals per machine and level."""
+    folder: Path, machines: Sequence[MachineProfile], output: Path, jobs: int | None, dask: str | None, as_data: AsData
+) -> None:
+    """Simulate the traces of a folder into one table; print the totals per machine and level."""
     from convolver.fanout import dask_executor
     from convolver.simulation.many import simulate_many, totals_of, traces_in
 
@@ -34,16 +34,13 @@ def simulate_folder(
     with dask_executor(dask) as executor:
         table = simulate_many(traces, machines, output, executor=executor, jobs=jobs, progress=terminal_progress())
     say(f"{len(traces)} traces simulated.")
-    return totals_of(table)
-
-
-def print_sums(rows: list[dict[str, Any]]) -> None:
-    """Print rows of equal keys as a table."""
-    words = ("machine", "level")
-    table = grid(words, [title for title in (rows[0] if rows else ()) if title not in words])
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
-    out().print(table)
+    rows, words = totals_of(table), ("machine", "level")
+    if not as_data.printed(lambda: rows, lambda: rows):
+        shown = grid(words, [title for title in (rows[0] if rows else ()) if title not in words])
+        for row in rows:
+            shown.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
+        out().print(shown)
+    wrote(output)
 
 
 def default_output(trace: Path) -> Path:
@@ -139,7 +136,6 @@ def verb(
 
     A folder's traces are simulated side by side, by processes or --dask workers; the same command goes on after an interruption.
     """
-    from convolver.reporting.cache_details import line_rows, print_details, print_lines
     from convolver.simulation.detailed import Details
     from convolver.simulation.one_pass import simulate, simulate_objects
     from convolver.tracing.reader import Trace
@@ -149,10 +145,7 @@ def verb(
     if trace.is_dir():
         if causes or lines or by == "object":
             raise UsageError("--causes, --lines and --by object are for one trace; leave them out for a folder.")
-        sums = simulate_folder(trace, machines, path, jobs, dask)
-        if not as_data.printed(lambda: sums, lambda: sums):
-            print_sums(sums)
-        wrote(path)
+        simulate_folder(trace, machines, path, jobs, dask, as_data)
         return
     if dask:
         raise UsageError(f"{trace} is one trace; --dask runs the traces of a folder.")
@@ -169,18 +162,24 @@ def verb(
         return
     rates = simulate(recorded, machines, **options)
     rates.save(path)
+    _show_rates(recorded.signature, rates, lines, as_data)
+    wrote(path)
+
+
+def _show_rates(signature: Signature, rates: HitRates, lines: int, as_data: AsData) -> None:
+    from convolver.reporting.cache_details import line_rows, print_details, print_lines
+
     found = rates.summary()["machines"]
     if lines:
-        found = [{**one, "lines": line_rows(recorded.signature, rates, one["machine"], lines)} for one in found]
+        found = [{**one, "lines": line_rows(signature, rates, one["machine"], lines)} for one in found]
     rows = [{"machine": one["machine"], **level} for one in found for level in one["levels"]]
     if not as_data.printed(lambda: found, lambda: rows):
-        print_about(recorded.signature, rates.machines)
+        print_about(signature, rates.machines)
         print_totals(rates)
         print_details(rates)
         if lines:
-            print_lines(recorded.signature, rates, lines)
+            print_lines(signature, rates, lines)
         say(f"{rates.references:,} references simulated.")
-    wrote(path)
 
 
 def _show_objects(signature: Signature, objects: ObjectHits, as_data: AsData) -> None:
