@@ -108,8 +108,12 @@ def _intervals(base: BlockTimes, target: BlockTimes, joined: pl.DataFrame) -> di
     both = [block for block in first if block in second and second[block].any()]
     if not both:
         return {}
-    known = {block: _ends(first[block], second[block]) for block in both}
-    columns = {name: [known.get(block, (None, None))[end] for block in joined["block"]] for end, name in enumerate(ENDS)}
+    columns: dict[str, list[float | None]] = {name: [None] * joined.height for name in ENDS}
+    blocks = joined["block"].to_numpy()
+    for row in np.flatnonzero(np.isin(blocks, np.array(both, dtype=blocks.dtype))).tolist():
+        block = int(blocks[row])
+        for name, end in zip(ENDS, _ends(first[block], second[block]), strict=True):
+            columns[name][row] = end
     one, other = base.function_draws, target.function_draws
     functions = []
     for function, module in one:
