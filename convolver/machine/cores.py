@@ -154,6 +154,31 @@ def parse_core(text: str, where: str) -> CoreTable:
     return table
 
 
+class _Known(msgspec.Struct, frozen=True):
+    """What says which CPUs a table is of: the fields at its beginning."""
+
+    name: str
+    vendor: str = ""
+    families: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> dict[str, tuple[_Known, Path]]:
+    """Return what the tables that come with Convolver are of; to parse all of them takes as long as to convolve."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        known = msgspec.convert(decode_toml(path.read_text().partition("\n[")[0], str(path)), _Known)
+        found[known.name] = known, path
+    return found
+
+
+@lru_cache
+def _bundled_table(name: str) -> CoreTable:
+    path = _bundled()[name][1]
+    return parse_core(path.read_text(), str(path))
+
+
 @lru_cache(maxsize=4)
 def _tables(folder: Path) -> dict[str, CoreTable]:
     try:
@@ -219,7 +244,7 @@ def cpu_model(name: str, cpu: dict[str, Any]) -> tuple[str, int, int]:
     return vendor, family, model
 
 
-def _distance(table: CoreTable, family: int, model: int) -> tuple[int, int]:
+def _distance(table: _Known, family: int, model: int) -> tuple[int, int]:
     """Return how far the nearest family and model of a table are; what is unknown is taken for newer than all."""
     newest = 1 << 16
     asked = (family if family >= 0 else newest, model if model >= 0 else newest)
@@ -240,13 +265,20 @@ def choose_core(cpu: dict[str, Any], *, bundled: bool = False) -> tuple[CoreTabl
     for table in own.values():
         if table.vendor == cpu.get("vendor") and any(family == known and model in models for known, models in table.families):
             return table, "model"
-    tables = [table for table in {**_tables(FOLDER), **own}.values() if table.vendor == cpu.get("vendor")]
-    for table in tables:
-        if table.flags and flags >= set(table.flags):
-            return table, "flags"
-    for table in tables:
-        if any(family == known and model in models for known, models in table.families):
-            return table, "model"
-    bundled_ones = [table for table in _tables(FOLDER).values() if table.vendor == cpu.get("vendor")]
-    fallback = min(bundled_ones, key=lambda table: _distance(table, family, model), default=find_core("golden-cove"))
+    ours = {name: known for name, (known, _) in _bundled().items()}
+    every: dict[str, _Known | CoreTable] = {**ours, **own}
+    candidates = [one for one in every.values() if one.vendor == cpu.get("vendor")]
+
+    def whole(name: str) -> CoreTable:
+        return own[name] if name in own else _bundled_table(name)
+
+    for one in candidates:
+        if one.flags and flags >= set(one.flags):
+            return whole(one.name), "flags"
+    for one in candidates:
+        if any(family == known and model in models for known, models in one.families):
+            return whole(one.name), "model"
+    bundled_ones = [one for one in ours.values() if one.vendor == cpu.get("vendor")]
+    nearest = min(bundled_ones, key=lambda one: _distance(one, family, model), default=ours["golden-cove"])
+    fallback = _bundled_table(nearest.name)
     return fallback, f"no core table knows the CPU '{cpu.get('model', '')}': the one of {fallback.name} stands for it"
