@@ -199,17 +199,21 @@ void cv_threads_know_losses(cv_threads *t)
         know_losses(&t->machine->costs, atomic, t->losses[atomic]);
 }
 
+/* Together, no visit takes less than one of two that do nothing else. Where they lose more than after some work, the core alone reads what
+ * it just stored under another name, which a line that others want does not allow: only a thread as fast as that loses so much. */
 static double lost_after(const struct loss *known, double seconds)
 {
     if (seconds < known[0].after)
         return known[0].lost * seconds / known[0].after;
+    const double least = larger(known[0].after + known[0].lost - seconds, 0);
     int i = 1;
     while (i < CV_THREAD_LOSSES && known[i].after <= seconds)
         i++;
     if (i == CV_THREAD_LOSSES)
-        return known[CV_THREAD_LOSSES - 1].lost;
+        return larger(known[CV_THREAD_LOSSES - 1].lost, least);
     const double part = (seconds - known[i - 1].after) / (known[i].after - known[i - 1].after);
-    return known[i - 1].lost + part * (known[i].lost - known[i - 1].lost);
+    const double before = i == 1 ? smaller(known[0].lost, known[1].lost) : known[i - 1].lost;
+    return larger(before + part * (known[i].lost - before), least);
 }
 
 /* Seconds that a thread loses that comes to a line so often in a second alone, this being a part of its visits of all lines. Whoever was

@@ -234,9 +234,11 @@ def main() -> None:
         if options.only != "times":
             traces = {(one, threads): traced(folder, one, threads) for one in commands(2) for threads in counts}
         if options.only is None:
+            seconds = {key: counted(runs, alone) for key, runs in by_job(CampaignRuns(kept)).items()}
+            if lacking := [f"{name} ({threads})" for name, threads in traces if (name, threads) not in seconds]:
+                sys.exit(f"Not measured yet: {', '.join(lacking)}. Measure them with --only times, on a quiet machine.")
             machine = of_these_rounds(options.machine, folder)
             says = {key: predicted(trace, machine, options.cores) for key, trace in traces.items()}
-            seconds = {key: counted(runs, alone) for key, runs in by_job(CampaignRuns(kept)).items()}
             if options.cores == 2:
                 report(seconds, says)
             else:

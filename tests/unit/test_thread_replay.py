@@ -503,6 +503,13 @@ def test_two_that_count_in_a_line_lose_by_their_pace():
     assert elapsed(rows, touches=counting(1), cores=1, **LOST) == pytest.approx(20)
 
 
+def test_who_reads_its_own_stores_slowly_loses_less():
+    """A visit took the probe 1 alone, as the core kept the word in a register, and 4 together; after 3 steps, 0.5 more."""
+    rows, costs = independent(10, 10), {**LOST, "shared_3": 0.5}
+    for often, each in ((2, 1.5), (1, 3), (1 / 2, 2), (2 / 5, 1.5), (1 / 3, 1), (1 / 9, 9)):
+        assert elapsed(rows, touches=counting(often), **costs) == pytest.approx(10 + 10 * often * each)
+
+
 def test_a_line_is_lost_no_more_often_than_others_store():
     rows, rarely = independent(10, 10), touching((1, 0, 1, 0, 0), (2, 0, 0, 0, 0.1))
     takes = 10 * (1 - 1 / 1.5)  # what the reader lacks when the other has ended
