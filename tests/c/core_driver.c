@@ -37,7 +37,7 @@ static cv_core_op random_op(uint32_t classes)
 int main(void)
 {
     const cv_core_class classes[] = {
-        {0, 0, 0, 1, 0, 0, 0}, {0xf, 1, 1, 1, 0, 0, 0}, {0x3, 4, 2, 1, 1, 0, 0x10}, {0x200, 20, 20, 9, 0, 1, 0}};
+        {0, 0, 0, 1, 0, 0, 0, 0}, {0xf, 1, 1, 1, 0, 0, 0, 2}, {0x3, 4, 2, 1, 1, 0, 0x10, 0}, {0x200, 20, 20, 9, 0, 1, 0, 0}};
     uint32_t first[SEGMENTS + 1];
     uint64_t address[SEGMENTS], next[SEGMENTS];
     cv_core_op op[OPS];

@@ -63,7 +63,7 @@ static cv_path_sample *sample_of(const cv_trace *trace, const cv_branches *branc
 /* Walk all windows of a sample through a core whose instructions are all alike; frees the sample. */
 static void walk(const cv_trace *trace, cv_path_sample *sample)
 {
-    const cv_core_class class = {0xf, 1, 1, 1, 0, 0, 0};
+    const cv_core_class class = {0xf, 1, 1, 1, 0, 0, 0, 0};
     const struct cv_wire_segment *segment;
     const struct cv_wire_site *site;
     const struct cv_wire_instruction *instruction;
