@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from convolver.validating.validation import Validation, errors, summarize
+from convolver.validating.validation import Validation, coverage, errors, summarize
 
 HALVES = ("half looked at", "half held out")
 """The programs are divided by a hash of their names, so before anything is known of them. Who improves the model by what is seen
@@ -149,8 +149,8 @@ def _three(found: Any) -> str:
     )
 
 
-def programs_table(result: Validation) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows of each program under the base condition, predicted from its first kind of trace."""
+def programs_table(result: Validation) -> tuple[list[str], list[list[str]], dict[str, str]]:
+    """Return columns, rows and single figures of programs under the base condition, predicted from their first kind of trace."""
     columns = [
         "program",
         "input",
@@ -172,7 +172,17 @@ def programs_table(result: Validation) -> tuple[list[str], list[list[str]]]:
         errors_ = ["" if one is None else f"{100 * one['error']:+.0f} %" for one in (row, paper)]
         names = [row["program"], row["input"], *seconds, "" if system is None else f"{system:.3f}", interval]
         rows.append([*names, *errors_, percent(row["coverage"])])
-    return columns, rows
+    return columns, rows, _headline(chosen)
+
+
+def _headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    own = [dict(row) for row in rows if row["method"] == "model"]
+    values = {"jobs": str(len(own)), "inside": percent(coverage(own))}
+    for prefix, method in (("", "model"), ("paper_", "paper")):
+        found = errors(row["error"] for row in rows if row["method"] == method)
+        if found:
+            values |= {f"{prefix}{name}": f"{getattr(found, name):.0%}" for name in ("median", "mean", "worst")}
+    return values
 
 
 def main() -> None:
@@ -188,15 +198,18 @@ def main() -> None:
         from result_file import write_result
 
         print("Wrote", write_result(f"campaign-{options.machines}", *machines_table(result, pairs)))
-    tables = {"": programs_table(result), "-conditions": conditions_table(statistics(result.rows, result.base))}
+    tables: dict[str, tuple[Any, ...]] = {
+        "": programs_table(result),
+        "-conditions": conditions_table(statistics(result.rows, result.base)),
+    }
     if pairs:
         tables["-pairs"] = pairs_table(pairs)
-    for suffix, (columns, rows) in tables.items():
+    for suffix, (columns, rows, *values) in tables.items():
         print("\t".join(columns), *("\t".join(row) for row in rows), "", sep="\n")
         if options.store:
             from result_file import write_result
 
-            print("Wrote", write_result(f"campaign-{options.store}{suffix}", columns, rows))
+            print("Wrote", write_result(f"campaign-{options.store}{suffix}", columns, rows, *values))
 
 
 if __name__ == "__main__":
