@@ -181,7 +181,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for prefix, method in (("", "model"), ("paper_", "paper")):
         found = errors(row["error"] for row in rows if row["method"] == method)
         if found:
-            values |= {f"{prefix}{name}": f"{getattr(found, name):.0%}" for name in ("median", "mean", "worst")}
+            values |= {f"{prefix}{name}": f"{100 * getattr(found, name):.0f} %" for name in ("median", "mean", "worst")}
     return values
 
 
