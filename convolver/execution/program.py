@@ -12,7 +12,7 @@ from convolver._native import core_walk as native
 from convolver._native.core_walk import Code, PortClass
 from convolver.execution.instructions import WIDEST, Instruction, decode
 from convolver.execution.registers import FLAGS, is_integer, is_vector_file
-from convolver.machine.core_figures import is_widest
+from convolver.machine.core_figures import is_widest, of_vectors
 from convolver.machine.cores import CoreTable
 from convolver.tracing.definitions import STORE, Definitions, starts
 
@@ -89,7 +89,7 @@ def _closed(table: CoreTable, names: dict[str, int]) -> dict[str, int]:
     if not table.params.get("closed_cycles"):
         return {}
     wide = {name: table.nearest(f"{name.removesuffix('_16').removesuffix('_32')}_{WIDEST}") for name in names}
-    closed = {name: other for name, other in wide.items() if name.startswith(("fp_", "v_")) and is_widest(other)}
+    closed = {name: other for name, other in wide.items() if of_vectors(name) and is_widest(other)}
     return {name: names.setdefault(other, len(names)) for name, other in closed.items() if other != name}
 
 

@@ -21,6 +21,11 @@ def is_widest(kind: str) -> bool:
     return bool(_WIDEST.fullmatch(kind))
 
 
+def of_vectors(kind: str) -> bool:
+    """Tell whether a kind works on vectors, of numbers or of anything else."""
+    return kind.startswith(("fp_", "v_"))
+
+
 def of_avx512(kind: str) -> bool:
     """Tell whether the probe asks for a kind only where the CPU has AVX-512."""
     return bool(_AVX512.fullmatch(kind))

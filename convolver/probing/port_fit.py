@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.machine.core_figures import is_widest
+from convolver.machine.core_figures import is_widest, of_vectors
 
 PORTS = 10
 """Ports of a core that are not those of memory."""
@@ -40,8 +40,6 @@ SHARED = 0.005
 """Cost of kinds that share ports though no time of their mix says so: where the issue width hides it, they have their own."""
 CLOSED = 1.0
 """What a closed port has to explain, in squared logarithms: several mixes as badly as they count."""
-VECTORS = ("fp_", "v_")
-"""How the names of kinds begin whose ports may be closed."""
 BESIDE_WIDEST = " beside 64"
 """What the name of a kind ends with where it stands for itself beside vectors of 64 bytes."""
 STARTS = ((False, (True,)), (True, (True,)), (False, (False, True)))
@@ -275,7 +273,7 @@ def fit_wide(
     kinds = [kind for kind in alone if kind not in known]
 
     def beside(kind: str, other: str) -> str:
-        return f"{other}{BESIDE_WIDEST}" if is_widest(kind) and other in known and other.startswith(VECTORS) else other
+        return f"{other}{BESIDE_WIDEST}" if is_widest(kind) and other in known and of_vectors(other) else other
 
     named = [mix._replace(kind=beside(mix.other, mix.kind), other=beside(mix.kind, mix.other)) for mix in mixes]
     copies = {f"{kind}{BESIDE_WIDEST}": kind for kind in known}
@@ -285,7 +283,7 @@ def fit_wide(
         {**slots, **{copy: slots[kind] for copy, kind in copies.items()}},
         width,
     )
-    used = reduce(operator.or_, (mask for kind in known if kind.startswith(VECTORS) for mask in known[kind]), 0)
+    used = reduce(operator.or_, (mask for kind in known if of_vectors(kind) for mask in known[kind]), 0)
 
     def beside_closed(port: int) -> dict[str, Ports]:
         return {**known, **{copy: tuple(mask & ~port or mask for mask in known[kind]) for copy, kind in copies.items()}}

@@ -436,7 +436,7 @@ static void take(cv_core *c, const cv_core_op *branch, uint32_t segment, uint64_
     }
     const int another = target == c->loop_head && after == c->loop_after;
     const int again = c->loop_turns && another && c->loop_path == c->last_path;
-    c->long_loop = comes_round(c, segment, another);
+    c->long_loop = c->params.lines_ahead && comes_round(c, segment, another);
     c->loop_turns = again && c->loop_slots <= c->params.loop_buffer ? c->loop_turns + 1 : 1;
     c->loop_head = target;
     c->loop_after = after;
