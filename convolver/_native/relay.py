@@ -23,3 +23,7 @@ class Relay:
     def drain(self) -> None:
         """Wait until every reference so far is simulated; raises what a simulator failed with."""
         check(lib.cv_relay_drain(self.handle), "Simulating references on threads")
+
+    def close(self) -> None:
+        """End the threads, in the middle of their work if need be; nothing may be fed any more."""
+        ffi.release(self.handle)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -116,8 +118,9 @@ class Group:
         self._shared = shared
         return [shared, *self._others]
 
-    def share_decoded(self, jobs: int) -> tuple[AnySimulator | Relay, ...]:
-        """Return those that a decoder feeds, the fast one on ``jobs`` threads beside it.
+    @contextmanager
+    def share_decoded(self, jobs: int) -> Iterator[tuple[AnySimulator | Relay, ...]]:
+        """Lend those that a decoder feeds, the fast one on ``jobs`` threads beside it, which end with the context.
 
         Several machines are dealt out, which costs nothing; of a single one, or where all have one first level, the sets are
         shared out if that is possible.
@@ -129,9 +132,11 @@ class Group:
         elif jobs > 1 and self._hierarchies and shares(self._hierarchies, jobs) > 1:
             shared = self._grouped(ParallelSimulator(self._hierarchies, jobs))
         else:
-            return tuple(self.simulators)
+            yield tuple(self.simulators)
+            return
         self._shared = shared
-        return shared.relay(), *self._others
+        with closing(shared.relay()) as relay:  # before a simulator is freed, which the collector would do in any order
+            yield relay, *self._others
 
     @property
     def at_once(self) -> int:

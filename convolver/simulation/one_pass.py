@@ -184,8 +184,8 @@ def _simulated(
     threads = max(int(trace.header.get("threads") or 1), 1)
     sets = _set_group(found, holds, details) if holds.classes else None
     windows = Group(found, details, by_burst=holds.windows == BURSTS, threads=threads, farther=sets)
-    sinks = Sinks(windows.share_decoded(jobs), sets.simulator if sets else None, by_object, paths, references)
-    decoded = trace.feed(sinks, progress)
+    with windows.share_decoded(jobs) as fed:
+        decoded = trace.feed(Sinks(fed, sets.simulator if sets else None, by_object, paths, references), progress)
     site_blocks, line_shares = decoded.site_blocks, decoded.line_shares
     if decoded.objects is not None and by_object:
         site_blocks = site_blocks[decoded.objects.sites]
@@ -194,8 +194,8 @@ def _simulated(
     if owners > len(site_blocks):
         raise SimulationError(f"The trace has references of site {owners - 1} that no block owns; record it again.")
     runs = SimulatedRuns(holds, windows, sets, BlockSums(site_blocks, owners), line_shares, decoded.block_memops)
-    fed = windows.references + (sets.simulator.references if sets else 0)
-    return runs.hit_rates(found, fed, {"trace": trace.id}, trace.header.get("sampling")), runs, decoded, owners
+    references_fed = windows.references + (sets.simulator.references if sets else 0)
+    return runs.hit_rates(found, references_fed, {"trace": trace.id}, trace.header.get("sampling")), runs, decoded, owners
 
 
 Simulators = Sequence[AnySimulator | ParallelSimulator]

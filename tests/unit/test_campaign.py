@@ -234,8 +234,10 @@ def test_a_result_survives_its_file_and_the_tables_of_pages_show_every_row(tmp_p
     assert read.rows == made.rows
     made.save_json(tmp_path / "v.json")
     assert msgspec.json.decode((tmp_path / "v.json").read_bytes())["rows"] == made.rows
-    columns, (program,) = programs_table(read)
+    columns, (program,), figures = programs_table(read)
     assert dict(zip(columns, program, strict=True))["error"] == "+0 %"
+    assert figures["jobs"] == "1"
+    assert figures["median"] == figures["worst"] == "0 %"
     columns, conditions = conditions_table(statistics(read.rows, read.base))
     assert {line[0] for line in conditions} == {"quiet", "busy"}
     assert "50.0 %" in next(line for line in conditions if line[0] == "busy")
