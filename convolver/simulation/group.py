@@ -135,7 +135,7 @@ class Group:
             yield tuple(self.simulators)
             return
         self._shared = shared
-        with closing(shared.relay()) as relay:  # before a simulator is freed, which the collector would do in any order
+        with closing(shared.relay()) as relay:
             yield relay, *self._others
 
     @property

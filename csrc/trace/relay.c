@@ -39,7 +39,7 @@ struct cv_relay {
     cv_reader readers[];
 };
 
-/* Left in the middle when the relay is freed: nobody reads the counts then. */
+/* Left in the middle when the relay is stopped. */
 static cv_status simulate(const cv_relay *relay, cv_sim *simulator, const cv_buffer *buffer)
 {
     cv_status status = CV_OK;
@@ -119,14 +119,14 @@ cv_status cv_relay_sink(void *context, const cv_refs *refs, const cv_batch *batc
     cv_relay *relay = context;
     if (batch->kind != CV_BATCH_WINDOW)
         return CV_OK;
-    if (refs->count > CV_TRACE_BATCH)
+    if (refs->count > CV_TRACE_BATCH || relay->stop)
         return CV_ERROR_ARGUMENT;
     cv_buffer *to = &relay->buffers[relay->published % BUFFERS];
     append(to, refs, batch);
     return to->batches == BATCHES ? publish(relay, BUFFERS - 1) : CV_OK;
 }
 
-cv_status cv_relay_drain(cv_relay *relay) { return publish(relay, 0); }
+cv_status cv_relay_drain(cv_relay *relay) { return relay->stop ? CV_ERROR_ARGUMENT : publish(relay, 0); }
 
 static int reserve(cv_buffer *buffer)
 {
@@ -164,17 +164,24 @@ cv_status cv_relay_new(cv_sim *const *simulators, uint32_t count, cv_relay **mad
     return CV_OK;
 }
 
-void cv_relay_free(cv_relay *relay)
+void cv_relay_stop(cv_relay *relay)
 {
-    if (!relay)
-        return;
     pthread_mutex_lock(&relay->lock);
     __atomic_store_n(&relay->stop, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&relay->filled);
     pthread_mutex_unlock(&relay->lock);
-    for (uint32_t r = 0; r < relay->count; r++)
-        if (relay->readers[r].started)
-            pthread_join(relay->readers[r].thread, NULL);
+    for (cv_reader *reader = relay->readers; reader < relay->readers + relay->count; reader++) {
+        if (reader->started)
+            pthread_join(reader->thread, NULL);
+        reader->started = 0;
+    }
+}
+
+void cv_relay_free(cv_relay *relay)
+{
+    if (!relay)
+        return;
+    cv_relay_stop(relay);
     for (int b = 0; b < BUFFERS; b++) {
         free(relay->buffers[b].address);
         free(relay->buffers[b].owner);
