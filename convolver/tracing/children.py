@@ -55,8 +55,6 @@ LOOK_SECONDS = 0.01
 """How often is looked for new processes, which wait to be found."""
 MOST_ENDED = 8
 """Ended processes whose traces may wait to be finished before new ones are read, or short-lived ones would fill the memory."""
-CTRL_C_SECONDS = 0.5
-"""Ctrl-C reaches a program and Convolver at once; its own thread that takes signals may know of it this much later."""
 _STREAM = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -172,7 +170,7 @@ class _Reader(threading.Thread):
         native = self._family.native
         log = self._stream.with_name(f"{self._stream.name}.log") if native else self._family.log
         if totals["ended"] and totals["end_reason"] == SIGNALED and code == signal.SIGINT:
-            self._family.asked_to_stop.wait(CTRL_C_SECONDS)
+            self._family.take_signals()
         outcome = outcome_of(self._decoder, status, self._family.stopped_by, log)
         outcome = with_engines_words(outcome, log) if native else outcome
         outcome = never_stopped(outcome, self._decoder, self._family.plan)
@@ -195,8 +193,9 @@ class _Family:
         self._readers: list[_Reader] = []
         self._words = self._ended = 0
         self.stopped_by: int | None = None
-        self.asked_to_stop = threading.Event()
         self._stopped_at = 0.0
+        self._looked = threading.Condition()
+        self._looks = 0
         self._seen: set[str] = set()
         self._read: list[tuple[int, str]] = []
         """Processes, and the names of their streams that were read."""
@@ -216,6 +215,9 @@ class _Family:
                 words = total
                 self._pass_on(root)
                 time.sleep(LOOK_SECONDS)
+                with self._looked:
+                    self._looks += 1
+                    self._looked.notify_all()
         finally:
             if root.poll() is None:
                 root.kill()
@@ -276,7 +278,13 @@ class _Family:
     def stop(self, number: int) -> None:
         """End all processes; to be called by the handler of a signal with its number."""
         self.stopped_by, self._stopped_at = self.stopped_by or number, self._stopped_at or time.monotonic()
-        self.asked_to_stop.set()
+
+    def take_signals(self) -> None:
+        """Let the main thread, which calls handlers, take the signals that came until now: Ctrl-C reaches a program and Convolver
+        at once. It has when it has begun another look and ended it."""
+        with self._looked:
+            until = self._looks + 2
+            self._looked.wait_for(lambda: self._looks >= until)
 
     def _pass_on(self, root: subprocess.Popen[bytes]) -> None:
         """End all processes after Convolver was asked to stop: Ctrl-C reaches them anyway, after a grace time they are killed."""
