@@ -55,11 +55,19 @@ def begin(program, folder, turns):
     )
 
 
-def wait_for(test, seconds=60):
-    end = time.monotonic() + seconds
+def wait_for(test, process):
     while not test():
-        assert time.monotonic() < end, "nothing happened"
+        assert process.poll() is None, "nothing happened"
         time.sleep(0.005)
+
+
+def stop_while(test, process):
+    """Stop a process once the test fails: it does not end while another process has this one's processor."""
+    process.send_signal(signal.SIGSTOP)
+    while test():
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)
 
 
 def folders_of(process):
@@ -92,13 +100,14 @@ def others_run(process):
 @pytest.mark.parametrize("moment", ["running", "finishing"])
 def test_a_signal_at_any_time_leaves_whole_files_and_nothing_else(program, tmp_path, number, moment):
     process = begin(program, tmp_path, LONG if moment == "running" else SHORT)
-    wait_for((tmp_path / "running").exists)
+    wait_for((tmp_path / "running").exists, process)
     folders = folders_of(process)
     if moment == "finishing":
-        wait_for((tmp_path / "ended").exists)
-        wait_for(lambda: not others_run(process))
+        wait_for((tmp_path / "ended").exists, process)
+        stop_while(lambda: others_run(process), process)
     process.send_signal(number)
-    _, said = process.communicate(timeout=100)
+    process.send_signal(signal.SIGCONT)
+    _, said = process.communicate(timeout=900)
     assert process.returncode in (-number, 130), said
     recorded = Trace.load(tmp_path / "a.cvt")
     recorded.verify()
@@ -110,10 +119,10 @@ def test_a_signal_at_any_time_leaves_whole_files_and_nothing_else(program, tmp_p
 @requires_tool
 def test_the_tracer_cleans_up_when_its_reader_was_killed(program, tmp_path):
     process = begin(program, tmp_path, "200")
-    wait_for((tmp_path / "running").exists)
+    wait_for((tmp_path / "running").exists, process)
     folders = folders_of(process)
     os.kill(process.pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=200)  # the program has the descriptor, too: until its end
+    _, said = process.communicate(timeout=900)  # the program has the descriptor, too: until its end
     assert "reader of the trace is gone" in said
     assert (tmp_path / "ended").exists()
     assert folders

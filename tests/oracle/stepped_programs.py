@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
 """Both have the same one: its length moves the stack, and string functions branch on that."""
 LAST_CALL = "--last-call="
+FIRST_CPU = min(os.sched_getaffinity(0))
 SECONDS = 2.0
 """A program that is stepped through ends natively in so many."""
 
@@ -33,7 +34,7 @@ def _run(folder: Path, command: Sequence[str | Path], cpu: int) -> bytes:
     ).stdout
 
 
-def stepped(stepper: Path, folder: Path, command: Sequence[str], limit: int, cpu: int = 0) -> tuple[int, dict[int, int]]:
+def stepped(stepper: Path, folder: Path, command: Sequence[str], limit: int, cpu: int = FIRST_CPU) -> tuple[int, dict[int, int]]:
     """Step through the command; return the number of the system call it was left at (0: its end), executions by address."""
     _run(folder, [stepper, folder / "steps", str(limit), *command], cpu)
     return kept_steps(folder)
@@ -45,7 +46,7 @@ def kept_steps(folder: Path) -> tuple[int, dict[int, int]]:
     return int(call), {int(a, 16): int(n) for a, n in (line.split() for line in lines)}
 
 
-def counted(folder: Path, command: Sequence[str], *options: str, cpu: int = 0) -> tuple[dict[int, int], bytes]:
+def counted(folder: Path, command: Sequence[str], *options: str, cpu: int = FIRST_CPU) -> tuple[dict[int, int], bytes]:
     """Run the command under the engine; return executions by address, and what it wrote."""
     table = folder / "counted"
     engine = [engine_program(), f"--dump={table}", f"--log-file={folder / 'log'}", *options, "--", *command]

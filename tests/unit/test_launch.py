@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -93,8 +94,11 @@ def test_every_run_has_all_of_a_pipe_larger_than_its_buffer(tmp_path, first):
 
 
 def test_a_process_left_behind_that_reads_nothing_keeps_nobody_waiting():
-    code = PIPED.replace('(["head", "-c", "3"], ["cat"], ["cat"])', '(["sh", "-c", "sleep 9 <&0 >/dev/null 2>&1 &"],)')
-    subprocess.run([sys.executable, "-c", code], input="x" * 1_000_000, text=True, timeout=8, capture_output=True, check=True)
+    left = "sleep 900 <&0 >/dev/null 2>&1 & echo $!"
+    code = PIPED.replace('(["head", "-c", "3"], ["cat"], ["cat"])', f'(["sh", "-c", "{left}"],)')
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input="x" * 1_000_000, text=True, timeout=600, capture_output=True, check=True)
+    os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
 
 
 def test_a_pipe_that_never_ends_keeps_nobody_waiting():
