@@ -24,7 +24,7 @@ def runner(tmp_path_factory) -> Runner:
 def build(tmp_path_factory) -> Callable[..., Path]:
     """Return a function that compiles programs/NAME.c with extra flags and returns the binary."""
     if shutil.which("gcc") is None:
-        pytest.skip("no gcc")
+        pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("programs")
 
     def compile_program(name: str, *flags: str) -> Path:

@@ -89,7 +89,7 @@ def test_marked_tests_fail_over_their_limit_alone(tmp_path):
 
 def test_traced_programs_see_one_processor_on_all_hosts(tmp_path, convolver):
     if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("Valgrind shows an older processor where there is no AVX2")
+        pytest.skip("needs a processor with AVX2: Valgrind shows an older one elsewhere")
     (tmp_path / "cpuid.c").write_text(
         "#include <cpuid.h>\n#include <stdio.h>\n"
         "int main(void) { unsigned a, b, c, d; __cpuid(0, a, b, c, d);\n"

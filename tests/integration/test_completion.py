@@ -27,7 +27,7 @@ def _bash(line: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -65,7 +65,7 @@ def test_settings_folders_of_the_user_are_respected(monkeypatch, tmp_path):
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_accept_their_script(shell, tmp_path):
     if shutil.which(shell) is None:
-        pytest.skip(f"no {shell}: apt install {shell}")
+        pytest.skip(f"needs {shell}: apt install {shell}")
     path = tmp_path / "script"
     path.write_text(script(Shell(shell)))
     subprocess.run([shell, "-n", str(path)], check=True, capture_output=True)

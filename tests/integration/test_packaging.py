@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def _tracked() -> set[str]:
     listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listing.returncode:
-        pytest.skip("not a git checkout: nothing to compare the sdist with")
+        pytest.skip("needs a git checkout, to compare the sdist with")
     return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
 
 

@@ -19,7 +19,7 @@ from tests.synthetic import machine
 
 CG = Path(__file__).parents[2] / "examples" / "cg.c"
 
-pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
+pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 
 
 @pytest.fixture(scope="module")

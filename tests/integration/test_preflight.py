@@ -82,7 +82,7 @@ def test_native_runs_are_measured_whatever_their_instructions(tmp_path):
 def test_installed_programs_are_not_refused(name):
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"no {name}")
+        pytest.skip(f"needs {name}")
     assert find_avx512(Path(path)) is None
 
 

@@ -22,7 +22,7 @@ STEMS = {
     "fma": ("vfmadd",),
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+pytestmark = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def functions():
     command = ["objdump", "-d", "--no-show-raw-insn", probe_binary()]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if "x86-64" not in text:
-        pytest.skip("reads x86-64 code only")
+        pytest.skip("needs an x86-64 machine")
     found = {}
     for block in text.split("\n\n"):
         head, *lines = block.strip().splitlines() or [""]

@@ -240,7 +240,7 @@ def test_ctrl_c_keeps_what_was_measured_and_exits_130(tmp_path):
     assert not (tmp_path / "m.machine.json").exists()
 
 
-needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+needs_two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 
 
 @needs_two_cpus

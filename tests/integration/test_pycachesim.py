@@ -7,7 +7,7 @@ import pytest
 
 from convolver.simulation.one_pass import simulate_arrays
 
-cachesim = pytest.importorskip("cachesim", reason="pycachesim is not installed")
+cachesim = pytest.importorskip("cachesim", reason="needs pycachesim")
 
 pytestmark = pytest.mark.slow
 GEOMETRY = [("L1", 64, 8), ("L2", 512, 8), ("L3", 4096, 16)]

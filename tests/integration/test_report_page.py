@@ -11,7 +11,7 @@ from convolver.reporting.report_input import gather
 from tests.artifact_chain import make_chain, make_objects, make_timeline
 from tests.chromium import dump_dom, find_chromium, screenshot
 
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium: apt install chromium")
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium: apt install chromium")
 
 AFTER = """<script>
 window.addEventListener("error", event => document.body.setAttribute("data-error", event.message));

@@ -125,7 +125,7 @@ def test_an_interrupted_run_goes_on_and_doubles_nothing(folder, tmp_path):
 
 @pytest.mark.slow
 def test_a_dask_cluster_that_loses_a_worker_gives_the_same_dataset(folder, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is an optional engine")
+    distributed = pytest.importorskip("distributed", reason="needs dask.distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,

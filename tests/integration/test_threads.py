@@ -192,7 +192,7 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
     assert replayed(found.thread_log, 2) == pytest.approx(speedup, rel=0.02)
 
 
-@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang and its OpenMP: apt install clang libomp-dev")
 @pytest.mark.parametrize("threads", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("what", "rounds", "speedup"),
@@ -219,7 +219,7 @@ def test_a_shared_mutex_is_for_one_writer_or_many_readers(tmp_path, engine, word
 def test_speedups_with_the_runtime_of_llvm_are_arithmetic(traced, tmp_path, what, rounds, speedup, threads):
     program = tmp_path / "teams"
     if subprocess.run(["clang", "-O2", "-fopenmp", "-o", program, PROGRAMS / "teams.c"], check=False).returncode:
-        pytest.skip("clang has no OpenMP")
+        pytest.skip("needs the OpenMP of clang: apt install libomp-dev")
     log = traced(what, rounds, threads, program).thread_log
     assert replayed(log, threads) == pytest.approx(speedup(threads), rel=0.02)
     assert replayed(log, 1) == pytest.approx(1, rel=0.001)

@@ -34,7 +34,7 @@ def sums(recorded):
 @pytest.mark.parametrize("compiler", [["gcc", "-static"], ["musl-gcc"], ["musl-gcc", "-static"]])
 def test_static_and_musl_programs_have_exact_counts(tmp_path, compiler):
     if shutil.which(compiler[0]) is None:
-        pytest.skip(f"no {compiler[0]}")
+        pytest.skip(f"needs {compiler[0]}")
     subprocess.run([*compiler, "-O1", "-g", "-o", tmp_path / "loop", PROGRAMS / "loop.c"], check=True)
     recorded = trace([str(tmp_path / "loop"), "500", "6", "3"], output=tmp_path / "a.cvt", sampling=SamplingPlan(mode="full"))
     assert (recorded.header["exit_status"], recorded.complete, sums(recorded)) == (3, True, 3000)
@@ -60,7 +60,7 @@ def test_a_heap_of_ten_gibibytes_that_is_touched_here_and_there(tmp_path):
     subprocess.run(["gcc", "-O1", "-g", "-o", tmp_path / "huge", tmp_path / "huge.c"], check=True)
     recorded = trace([str(tmp_path / "huge")], output=tmp_path / "a.cvt", sampling=SamplingPlan(mode="full"))
     if recorded.header["exit_status"]:
-        pytest.skip("no address space for 10 GiB")
+        pytest.skip("needs 10 GiB of address space")
     assert recorded.complete
     main = recorded.signature.table.filter(pl.col("function") == "main").sort("stores")
     assert main["stores"][-1] == 640

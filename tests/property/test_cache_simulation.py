@@ -51,7 +51,7 @@ def simd(request, monkeypatch):
     """Each instruction set that this processor has."""
     monkeypatch.setenv("CONVOLVER_SIMD", request.param)
     if Simulator([[Geometry(1, 1, 64)]]).simd != request.param:
-        pytest.skip(f"this processor has no {request.param}")
+        pytest.skip(f"needs a processor with {request.param}")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -22,7 +22,7 @@ from convolver.probing import runner
 from convolver.tracing.writer import TraceWriter
 from convolver.validating.measuring import CampaignRuns
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make device nodes and give files away")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may make device nodes and give files away")
 
 
 def _write(text):

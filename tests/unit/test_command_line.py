@@ -218,7 +218,7 @@ Attachment(1).command()
 """
 
 
-@pytest.mark.skipif(os.stat("/proc/1").st_uid != 0, reason="process 1 is not of root here")
+@pytest.mark.skipif(os.stat("/proc/1").st_uid != 0, reason="needs a process 1 of root")
 def test_a_process_of_another_user_is_refused_in_one_sentence():
     done = subprocess.run([sys.executable, "-c", FOREIGN], capture_output=True, text=True, check=False)
     assert done.stderr.endswith("UsageError: Process 1 is not yours to trace; attach as its user, or as root.\n"), done.stderr

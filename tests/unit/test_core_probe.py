@@ -363,7 +363,7 @@ MOST_MOMENTS = 6
 def moments():
     found = [measure_core(default_cpu())]
     if not found[0]:
-        pytest.skip("no code at run time here")
+        pytest.skip("needs the right to run code that was made at run time")
     while len(found) < MOST_MOMENTS and not {one.name for one in quietest_figures(found)} >= TIMED_ALONE:
         found.append(measure_core(default_cpu()))  # others shared the core for long
     return found
@@ -384,7 +384,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     assert {name for name in figures if name.startswith("window.")} <= set(WINDOWS)
     assert "witness.taken" in figures
     if "front.near" not in figures:
-        pytest.skip("others shared the core all the time")
+        pytest.skip("needs a core that others leave alone for a while")
     assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
     assert not any(name.startswith(("lines.", "pairs.", "fetch.")) for name in figures)
 
@@ -413,14 +413,14 @@ def unlike_known(moments):
 @pytest.mark.slow
 def test_the_probe_finds_the_known_facts_of_zen3(moments):
     if choose_core(describe_cpu())[0].name != "zen3":
-        pytest.skip("another core")
+        pytest.skip("needs a Zen 3 core")
     looks = list(moments)
     while unlike_known(looks) and len(looks) < MOST_MOMENTS:
         looks.append(measure_core(default_cpu()))
     taken = [one.value for moment in looks for one in moment if one.name == "witness.taken"]
     unlike = unlike_known(looks)
     if unlike and (len(taken) < len(looks) or max(taken) > ALONE):
-        pytest.skip(f"others shared the core all the time, while {', '.join(unlike)} was timed")
+        pytest.skip(f"needs a core that others leave alone for a while: {', '.join(unlike)}")
     assert not unlike
 
 
@@ -447,7 +447,7 @@ def test_the_code_that_is_timed_is_of_the_kinds_that_it_is_named_for():
 @pytest.mark.slow
 def test_the_probe_finds_latencies_of_avx512(figures):
     if "latency.v_logic_64" not in figures:
-        pytest.skip("this CPU has no AVX-512, or others shared the core all the time")
+        pytest.skip("needs a CPU with AVX-512 whose core others leave alone for a while")
     assert figures["latency.v_logic_64"].value == pytest.approx(1, abs=0.1)
     if choose_core(describe_cpu())[0].name == "golden-cove":
         known = {"fp_fma_64": 4, "v_lanes_64": 3, "v_integer_between_masks": 1, "compare_and_blend_64": 4}

@@ -33,7 +33,7 @@ def export(chain, convolver):
     return lambda what, *names: convolver("export", what, *map(chain.path, names), code=0).stdout
 
 
-@pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="no callgrind_annotate: apt install valgrind")
+@pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="needs callgrind_annotate: apt install valgrind")
 def test_callgrind_annotate_opens_our_profile_and_its_totals_equal_ours(chain, tmp_path, convolver):
     path = tmp_path / "callgrind.out.app"
     command = ["export", "callgrind", chain.path("app.sig.parquet"), chain.path(TIMES), "-o", str(path)]

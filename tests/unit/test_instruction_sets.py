@@ -93,7 +93,7 @@ def _assembled(folder: Path, rows: list[tuple[tuple[str, ...], str]]) -> tuple[b
     return (folder / "x").read_bytes(), refused
 
 
-@pytest.mark.skipif(shutil.which("as") is None, reason="no assembler")
+@pytest.mark.skipif(shutil.which("as") is None, reason="needs as")
 def test_code_needs_the_sets_that_the_assembler_wants(tmp_path: Path) -> None:
     rows = _rows()
     code, refused = _assembled(tmp_path, rows)
@@ -140,7 +140,7 @@ def _compilers_sets(model: str) -> set[str]:
     return {name for name in SETS if MACROS.get(name, name.upper()) in defined}
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize("core", MODELS)
 def test_cores_have_the_sets_that_the_compiler_gives_them(core: str) -> None:
     family, models = core_tables()[core].families[0]

@@ -14,7 +14,7 @@ from convolver.machine.cores import choose_core, core_document, core_tables, fin
 
 MODEL = ("GenuineIntel", 6, 999)
 CPU = {"vendor": "GenuineIntel", "family": 6, "model_number": 999, "model": "new"}
-needs_tool = pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="llvm-mca is not installed")
+needs_tool = pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="needs llvm-mca")
 
 
 @pytest.mark.parametrize("name", sorted(core_tables()))

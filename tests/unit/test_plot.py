@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install 'convolver[plot]'")
+pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'convolver[plot]'")
 from convolver.errors import PredictionError, UsageError
 from convolver.machine.hierarchy import Level
 from convolver.modeling.model_artifact import Model

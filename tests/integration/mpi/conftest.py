@@ -22,7 +22,7 @@ def _tools(family):
 def library(request, tmp_path_factory):
     tools = _tools(request.param)
     if tools is None:
-        pytest.skip(f"{request.param} with mpirun and mpicc is not installed")
+        pytest.skip(f"needs {request.param} with mpirun and mpicc")
     launcher, mpicc = tools
     program = tmp_path_factory.mktemp(request.param) / "halo"
     subprocess.run([mpicc, "-O2", "-w", Path(__file__).parents[3] / "examples" / "halo.c", "-o", program], check=True)

@@ -24,7 +24,7 @@ from convolver.tracing.native_engine import refusal
 STEPS = 4
 CELLS = 4094
 
-pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+pytestmark = pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 
 
 def recorded(library, folder, engine):

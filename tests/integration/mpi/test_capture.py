@@ -98,7 +98,7 @@ def test_fortran_programs_are_recorded_once(library, tmp_path, source):
     launcher, mpicc, _ = library
     wrapper = mpicc.replace("mpicc", "mpif90")
     if shutil.which(wrapper) is None or shutil.which("gfortran") is None:
-        pytest.skip("no Fortran compiler for this MPI library is installed")
+        pytest.skip("needs a Fortran compiler for this MPI library")
     subprocess.run([wrapper, "-w", HERE / source, "-o", tmp_path / "ring"], check=True)
     done = record([*launcher, "-np", "2", str(tmp_path / "ring")], tmp_path / "r")
     assert done.exit_status == 0

@@ -54,7 +54,7 @@ def bound_to_one(launcher, ranks):
     return [*words, "taskset", "-c", str(cpu)]
 
 
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 def test_ranks_that_share_a_processor_are_said(library):
     launcher, mpicc, _ = library
     with pytest.warns(NoiseWarning, match="3 ranks shared 1 processor of a host"):
@@ -68,7 +68,7 @@ def test_ranks_that_share_a_processor_are_said(library):
     assert not marks.oversubscribed
 
 
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset is not installed")
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 def test_the_command_says_who_shared_and_succeeds(library, tmp_path):
     launcher, mpicc, _ = library
     ring(2).save(tmp_path / "r.parquet")
@@ -94,7 +94,7 @@ def test_what_cannot_be_performed_is_said_before_the_ranks_start(library):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 def test_instructions_of_real_ranks_repeat(library, tmp_path):
     launcher, mpicc, program = library
     found = []

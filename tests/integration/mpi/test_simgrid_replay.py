@@ -19,7 +19,7 @@ OPTIONS += ["smpi/or:0:0:0", "smpi/os:0:0:0", "smpi/ois:0:0:0"]
 OPTIONS += ["smpi/async-small-thresh:10000000", "smpi/send-is-detached-thresh:10000000"]
 
 
-@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid's smpirun is not installed")
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="needs SimGrid: apt install libsimgrid-dev")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_simgrid_replays_phases_in_the_same_time(tmp_path, seed):
     random = np.random.default_rng(seed)

@@ -82,7 +82,7 @@ def test_a_driver_the_machine_lacks_says_no_in_words_and_the_others_work(runtime
     assert "cycles" in record.metrics or "no hardware counters here" in record.trouble
 
 
-@pytest.mark.skipif(not shutil.which("gfortran"), reason="no Fortran compiler")
+@pytest.mark.skipif(not shutil.which("gfortran"), reason="needs gfortran")
 def test_the_fortran_module_writes_the_same_records(runtime, tmp_path):
     text = """
 program p
@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     assert model.quality["r_squared"] == pytest.approx(1)
 
 
-@pytest.mark.skipif(not (shutil.which("mpicc") and shutil.which("mpirun")), reason="no MPI")
+@pytest.mark.skipif(not (shutil.which("mpicc") and shutil.which("mpirun")), reason="needs mpicc and mpirun")
 def test_two_real_ranks_are_reduced_to_one_run_with_calls_bytes_and_network(tmp_path):
     text = instrument((ROOT / "examples/call/product.c").read_text(), "product.c")
     library = build_runtime(tmp_path / "rt", compiler="mpicc", mpi=True)
@@ -200,7 +200,7 @@ def test_records_survive_xml_and_json_lines(tmp_path):
     assert read_records(tmp_path) == some_records()
 
 
-@pytest.mark.skipif(not shutil.which("xmllint"), reason="no xmllint")
+@pytest.mark.skipif(not shutil.which("xmllint"), reason="needs xmllint")
 def test_the_xml_is_valid_by_its_own_definition(tmp_path):
     write_xml(some_records(), tmp_path / "r.xml")
     subprocess.run(["xmllint", "--valid", "--noout", str(tmp_path / "r.xml")], check=True)

@@ -76,7 +76,7 @@ def measured(seed, count):
     return {"x": x, "y": y, "time": 2 * x**1.2 * y**0.3 * np.exp(rng.normal(0, 0.08, count))}
 
 
-needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="pyoperon is not installed")
+needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="needs pyoperon")
 BASE = {"formula": "a*x^b", "bounds": {"a": (0.1, 10), "b": (0.5, 3)}, "loss": "log", "population": 40, "generations": 4}
 
 

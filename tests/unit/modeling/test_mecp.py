@@ -22,7 +22,7 @@ from convolver.modeling.table import Table
 from tests.semi_empirical_forms import EVH1, GYRO
 
 TABLE_3 = {"g": 2.45e-8, "h": 1.13216, "i": 1.69e-5, "j": 1.62e-7}
-needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="pyoperon is not installed")
+needs_operon = pytest.mark.skipif(find_spec("pyoperon") is None, reason="needs pyoperon")
 QUICK = Settings(population=80, generations=12, length=9)
 TRANSPOSE = SemiEmpirical(EVH1.formula.replace("f*T*nx*", "T*"), {**EVH1.bounds, "g": (1e-10, 1e-3), "j": (1e-10, 1e-3)})
 """Equation 2 for one transposition of nx x nx values a cycle."""

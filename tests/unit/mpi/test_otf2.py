@@ -10,7 +10,7 @@ from convolver.mpi.network import flat_configuration
 from convolver.mpi.network_replay import replay
 from convolver.mpi.otf2 import read_otf2
 
-otf2 = pytest.importorskip("otf2", reason="the otf2 package is optional")
+otf2 = pytest.importorskip("otf2", reason="needs the otf2 package")
 
 
 def archive(folder):

@@ -119,7 +119,7 @@ def test_a_sweep_whose_worker_dies_loses_and_doubles_nothing(trace, monkeypatch)
 
 @pytest.mark.slow
 def test_dask_workers_give_the_same_table_when_one_is_killed(trace):
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is an optional engine")
+    distributed = pytest.importorskip("distributed", reason="needs dask.distributed")
     path, network, replayer = trace
     plan = SweepPlan(RANGES, 1000)
     with (
