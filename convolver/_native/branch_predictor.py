@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native._core import ffi, lib
+from convolver._native._core import lib
 from convolver._native.layouts import layout
-from convolver._native.path_builder import Paths, PathWindow
-from convolver._native.status import check, owned
+from convolver._native.path_builder import Paths
+from convolver._native.status import owned
 from convolver._native.trace_decoder import Decoder, column
 
 CONDITIONAL: int = lib.CV_END_CONDITIONAL
@@ -42,17 +41,6 @@ class Branches:
     def attach(self, paths: Paths) -> None:
         """Walk all that is built from now on, in C. Readers in C that are added later find the flags of each piece."""
         paths.add_sink(lib.cv_branches_sink, self.handle, self)
-
-    def walk(self, window: PathWindow) -> NDArray[np.uint8]:
-        """Walk one piece; return a flag for every visit: :data:`KNOWN`, :data:`TAKEN`, :data:`MISPREDICTED` or'ed together."""
-        segments = np.ascontiguousarray(window.segments, dtype=np.uint32)
-        flags = np.zeros(len(segments), dtype=np.uint8)
-        path = ffi.new("cv_path *")
-        path.window, path.thread, path.continues = window.window, window.thread, window.continues
-        path.following, path.visits, path.warm_visits = window.following, len(segments), window.warm_visits
-        path.segments = ffi.from_buffer("uint32_t[]", segments)
-        check(lib.cv_branches_walk(self.handle, path, ffi.from_buffer("uint8_t[]", flags)), "Predicting branches")
-        return flags
 
     def counts(self) -> NDArray[Any]:
         """Return what the branches of each segment did (:data:`COUNTS`), for the segments known at the last walk."""

@@ -66,7 +66,10 @@ ASSERTS: dict[str, list[object]] = (
 
 ffibuilder = FFI()
 ffibuilder.cdef("\n".join(declarations(text) for text in _headers().values()))
-ffibuilder.cdef('extern "Python" int cv_python_interrupts(void);')
+ffibuilder.cdef(
+    'extern "Python" int cv_python_interrupts(void);\n'
+    'extern "Python" cv_status cv_python_batch(void *batches, const cv_refs *refs, const cv_batch *batch);'
+)
 ffibuilder.set_source(
     "convolver._native._core",
     "\n".join(f'#include "{name}"' for name in _headers()),

@@ -100,14 +100,8 @@ class Core:
     def walk(
         self, window: PathWindow, flags: NDArray[np.uint8] | None = None, latencies: NDArray[np.uint16] | None = None
     ) -> None:
-        """Walk a piece of a path; ``flags`` are those of :meth:`Branches.walk`, ``latencies`` one a reference (0: near)."""
-        path = ffi.new("cv_path *")
-        path.window, path.thread, path.continues = window.window, window.thread, window.continues
-        path.following, path.visits, path.warm_visits = window.following, len(window.segments), window.warm_visits
-        path.references = len(window.addresses)
-        kept = [_typed(array, kind) for array, kind in zip(window[5:], (np.uint32, np.uint32, np.uint64, np.uint32), strict=True)]
-        path.segments, path.first_reference = pointer(kept[0], "uint32_t *"), pointer(kept[1], "uint32_t *")
-        path.addresses, path.sites = pointer(kept[2], "uint64_t *"), pointer(kept[3], "uint32_t *")
+        """Walk a piece of a path; ``flags``: ``CV_VISIT_...`` of each visit, ``latencies`` one a reference (0: near)."""
+        path, _kept = window.native()
         optional = [None if array is None else _typed(array, kind) for array, kind in ((flags, np.uint8), (latencies, np.uint16))]
         names = ("uint8_t *", "uint16_t *")
         pointers = [pointer(a, name) for a, name in zip(optional, names, strict=True)]

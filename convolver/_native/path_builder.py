@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native._core import ffi, lib
-from convolver._native.layouts import copied
+from convolver._native.layouts import pointer
 from convolver._native.status import check, owned
 from convolver._native.trace_decoder import Decoder
 
@@ -35,6 +35,15 @@ class PathWindow(NamedTuple):
     addresses: NDArray[np.uint64]
     sites: NDArray[np.uint32]
 
+    def native(self) -> tuple[Any, list[NDArray[Any]]]:
+        """Return the piece as a ``cv_path``, and the arrays that it points to."""
+        kinds = {"uint32_t": np.uint32, "uint64_t": np.uint64}
+        names = ("uint32_t", "uint32_t", "uint64_t", "uint32_t")
+        kept = [np.ascontiguousarray(array, kinds[name]) for array, name in zip(self[5:], names, strict=True)]
+        pointers = [pointer(array, f"const {name} *") for array, name in zip(kept, names, strict=True)]
+        sizes = (len(self.segments), len(self.addresses), self.warm_visits)
+        return ffi.new("cv_path *", (self.window, self.thread, self.continues, self.following, *sizes, *pointers)), kept
+
 
 class Paths:
     """Builds paths from all that a decoder decodes from now on, in pieces of at most ``max_visits`` visits.
@@ -55,33 +64,3 @@ class Paths:
         """Hand every piece to a C function with ``context``; it and its ``owners`` are kept alive."""
         self._kept.append((context, owners))
         check(lib.cv_paths_add_sink(self.handle, sink, context), "Reading paths")
-
-    def add_collector(self) -> PathCollector:
-        """Return a new collector that keeps the pieces built from now on."""
-        collector = PathCollector()
-        self.add_sink(lib.cv_path_collector_sink, collector.handle)
-        return collector
-
-
-class PathCollector:
-    """Keeps pieces until they are taken."""
-
-    def __init__(self) -> None:
-        self.handle: Any = owned(lib.cv_path_collector_new(), lib.cv_path_collector_free)
-
-    def take(self) -> list[PathWindow]:
-        """Return the pieces kept since the last call, as copies."""
-        path = ffi.new("cv_path *")
-        pieces = []
-        for index in range(lib.cv_path_collector_count(self.handle)):
-            lib.cv_path_collector_get(self.handle, index, path)
-            arrays = (
-                copied(path.segments, path.visits, np.dtype(np.uint32)),
-                copied(path.first_reference, path.visits + 1, np.dtype(np.uint32)),
-                copied(path.addresses, path.references, np.dtype(np.uint64)),
-                copied(path.sites, path.references, np.dtype(np.uint32)),
-            )
-            about = (path.window, path.thread, bool(path.continues), path.following, path.warm_visits)
-            pieces.append(PathWindow(*about, *arrays))
-        lib.cv_path_collector_clear(self.handle)
-        return pieces

@@ -25,11 +25,12 @@ _ABORTS = RLock()
 _interruptions: list[BaseException] = []
 
 
-def _keep(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+def keep_error(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+    """Let :func:`check` raise what a function that C called raised, where C ends with ``CV_ERROR_INTERRUPTED``."""
     _interruptions.append(error)
 
 
-@ffi.def_extern(error=1, onerror=_keep)
+@ffi.def_extern(error=1, onerror=keep_error)
 def cv_python_interrupts() -> int:
     """Let Python call the handlers of signals that came while the C core was running, which it does as a function begins."""
     return 0

@@ -15,7 +15,7 @@ from convolver._native.detailed_engine import DetailedSimulator
 from convolver._native.layouts import copied, layout
 from convolver._native.relay import Relay
 from convolver._native.simulator import Simulator
-from convolver._native.status import check, owned
+from convolver._native.status import check, keep_error, owned
 from convolver.errors import ConvolverError, FormatError
 
 WINDOW: int = lib.CV_BATCH_WINDOW
@@ -137,7 +137,7 @@ class Decoder:
     def add_collector(self) -> Collector:
         """Return a new collector that keeps the batches decoded from now on."""
         collector = Collector()
-        self.add_sink(lib.cv_collector_sink, collector)
+        self.add_sink(lib.cv_python_batch, collector)
         return collector
 
     def build_paths(self, paths: Any) -> None:
@@ -321,23 +321,23 @@ class Decoder:
 
 
 class Collector:
-    """Keeps batches until they are taken."""
+    """Keeps copies of batches until they are taken."""
 
     def __init__(self) -> None:
-        self.handle: Any = owned(lib.cv_collector_new(), lib.cv_collector_free)
+        self._batches: list[Batch] = []
+        self.handle: Any = ffi.new_handle(self._batches)
 
     def take(self) -> list[Batch]:
-        """Return the batches kept since the last call, as copies."""
-        refs, about = ffi.new("cv_refs *"), ffi.new("cv_batch *")
-        batches = []
-        for index in range(lib.cv_collector_batches(self.handle)):
-            lib.cv_collector_batch(self.handle, index, refs, about)
-            arrays = (
-                copied(refs.address, refs.count, np.dtype(np.uint64)),
-                copied(refs.owner, refs.count, np.dtype(np.uint32)),
-                copied(refs.size, refs.count, np.dtype(np.uint16)),
-                copied(refs.write, refs.count, np.dtype(np.bool_)),
-            )
-            batches.append(Batch(about.kind, about.thread, about.window, bool(about.warm), *arrays))
-        lib.cv_collector_clear(self.handle)
-        return batches
+        """Return the batches kept since the last call."""
+        taken = self._batches.copy()
+        self._batches.clear()
+        return taken
+
+
+@ffi.def_extern(error=lib.CV_ERROR_INTERRUPTED, onerror=keep_error)
+def cv_python_batch(batches: Any, refs: Any, about: Any) -> int:
+    """Let a :class:`Collector` keep a batch, as a sink of the C core."""
+    columns = ((refs.address, np.uint64), (refs.owner, np.uint32), (refs.size, np.uint16), (refs.write, np.bool_))
+    arrays = (copied(column, refs.count, np.dtype(kind)) for column, kind in columns)
+    ffi.from_handle(batches).append(Batch(about.kind, about.thread, about.window, bool(about.warm), *arrays))
+    return int(lib.CV_OK)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.path_builder import Paths, PathWindow
+from convolver._native.path_builder import Paths
 from convolver._native.sinks import Decoded, ReferenceReader, Sinks
 from convolver._native.trace_decoder import Batch, Decoder
 from convolver.errors import ChecksumError, FormatError, SchemaError, UsageError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from convolver.signature.signature import Signature
 
 WINDOW_VISITS = 65_536
-"""Longest piece of a path, unless another one is asked for."""
+"""Longest piece of a path."""
 ENOUGH_REFERENCES = 8_000_000
 """So many references, a few bursts of each part of the run, tell by which patterns each site's lines come."""
 _DECODED = frozenset((cvt.MODULES, cvt.SEGMENTS, cvt.ADDRESSES))
@@ -305,28 +305,17 @@ class Trace:
 
     @property
     def whole_paths(self) -> bool:
-        """True when each visit in :meth:`windows` is followed by what was executed next: nothing was left out between them."""
+        """True when each visit in :meth:`walk` is followed by what was executed next: nothing was left out between them."""
         return self._sampling("paths")
 
-    def windows(self, max_visits: int | None = None) -> Iterator[PathWindow]:
-        """Yield what each thread executed in each window, in order, in pieces of at most ``max_visits`` visits.
+    def walk(self, prepare: Callable[[Decoder, Paths], None], progress: Progress = SILENT) -> None:
+        """Read all windows into readers in C, which ``prepare`` adds to the decoder and to the builder of paths.
 
-        Memory is bounded by a chunk of the file and by the code. Segments that do not refer to memory are among the visits only
-        where :attr:`whole_paths` says so. Segment ids are rows of ``definitions.segments`` and of :attr:`segments`.
+        Segments that do not refer to memory are among the visits only where :attr:`whole_paths` says so.
         """
         decoder = Decoder(str(self.path))
-        collector = self._paths(decoder, max_visits).add_collector()
-        for _ in self._decoded(decoder, _DECODED):
-            yield from collector.take()
-
-    def walk(self, prepare: Callable[[Decoder, Paths], None], progress: Progress = SILENT) -> None:
-        """Read all windows into readers in C, which ``prepare`` adds to the decoder and to the builder of paths."""
-        decoder = Decoder(str(self.path))
-        prepare(decoder, self._paths(decoder))
+        prepare(decoder, Paths(decoder, WINDOW_VISITS, warmup=self._sampling("warmup")))
         self._decode(decoder, progress, "Reading paths")
-
-    def _paths(self, decoder: Decoder, max_visits: int | None = None) -> Paths:
-        return Paths(decoder, WINDOW_VISITS if max_visits is None else max_visits, warmup=self._sampling("warmup"))
 
     @cached_property
     def segments(self) -> pl.DataFrame:

@@ -45,13 +45,4 @@ void cv_trace_build_paths(cv_trace *trace, cv_paths *paths);
 /* Decode nothing else from now on: no batches, no features. */
 void cv_trace_paths_alone(cv_trace *trace);
 
-/* A sink that keeps the pieces until they are taken, for readers in Python. */
-typedef struct cv_path_collector cv_path_collector;
-cv_path_collector *cv_path_collector_new(void);
-void cv_path_collector_free(cv_path_collector *collector);
-cv_status cv_path_collector_sink(void *collector, const cv_path *path);
-size_t cv_path_collector_count(const cv_path_collector *collector);
-void cv_path_collector_get(const cv_path_collector *collector, size_t index, cv_path *path);
-void cv_path_collector_clear(cv_path_collector *collector);
-
 #endif

@@ -176,15 +176,6 @@ size_t cv_trace_features(const cv_trace *trace, const cv_site_features **feature
 /* Registers of a segment's distinct-line estimate, NULL when nothing was sampled there. */
 const uint8_t *cv_trace_distinct(const cv_trace *trace, size_t segment);
 
-/* A sink that keeps the batches until they are taken, for readers in Python. */
-typedef struct cv_collector cv_collector;
-cv_collector *cv_collector_new(void);
-void cv_collector_free(cv_collector *collector);
-cv_status cv_collector_sink(void *collector, const cv_refs *refs, const cv_batch *batch);
-size_t cv_collector_batches(const cv_collector *collector);
-void cv_collector_batch(const cv_collector *collector, size_t index, cv_refs *refs, cv_batch *batch);
-void cv_collector_clear(cv_collector *collector);
-
 /* Sinks that feed the references of windows, or the set-sampled ones, to a simulator (context: a cv_sim). The latter have holes: the
  * simulator must know which lines are there (cv_sim.h). */
 cv_status cv_trace_simulate(void *simulator, const cv_refs *refs, const cv_batch *batch);

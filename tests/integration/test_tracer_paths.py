@@ -12,6 +12,7 @@ from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
 from tests.integration.tool_runs import PROGRAMS, program, requires_tool
 from tests.oracle import wire_oracle as wire
+from tests.path_pieces import pieces_of
 
 pytestmark = requires_tool
 BARE = ("-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector")
@@ -88,7 +89,7 @@ def test_the_table_of_segments_holds_the_code(tmp_path):
 def test_windows_of_a_trace_file_hold_its_references_and_its_path(tmp_path):
     binary = program(tmp_path, PROGRAMS / "spin.c", *BARE)
     recorded = trace([binary], output=tmp_path / "spin.cvt", sampling=SamplingPlan(interval=1000, sample=100))
-    windows = list(recorded.windows(max_visits=64))
+    windows = pieces_of(recorded, 64)
     assert max(len(window.segments) for window in windows) == 64
     assert sum(len(window.addresses) for window in windows) == recorded.header["recorded_references"]
     assert {window.window for window in windows} == set(range(1, recorded.header["windows"] + 1))

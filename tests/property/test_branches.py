@@ -14,6 +14,7 @@ from convolver._native.path_builder import Paths
 from convolver._native.trace_decoder import Decoder
 from tests.oracle import branches_oracle as oracle
 from tests.oracle import paths_oracle as paths
+from tests.path_pieces import PathCollector, walk
 from tests.wire_streams import CLOSE, OPEN, THREAD, WARM, Segment, Stream
 
 ENDS = {
@@ -86,10 +87,10 @@ def walked(wire, max_visits=1 << 20, warmup=False):
     built = Paths(decoder, max_visits, warmup=warmup)
     attached, by_hand = Branches(decoder), Branches(decoder)
     attached.attach(built)
-    collector = built.add_collector()
+    collector = PathCollector(built)
     decoder.feed(wire)
     decoder.flush()
-    flags = [by_hand.walk(piece).tolist() for piece in collector.take()]
+    flags = [walk(by_hand, piece) for piece in collector.take()]
     for own, other in ((by_hand.counts(), attached.counts()), (by_hand.edges(), attached.edges())):
         assert np.array_equal(own, other)
     return by_hand, flags

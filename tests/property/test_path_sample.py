@@ -19,6 +19,7 @@ from convolver._native.trace_decoder import Decoder
 from convolver.errors import ConvolverError
 from convolver.execution.sampled_walk import NO_STRATUM, BlockCycles, _as_share, _estimate, walk_windows
 from convolver.execution.shared_walk import SharedWalk
+from tests.path_pieces import PathCollector
 from tests.property.test_core_model import PARAMS, _op
 from tests.wire_streams import Segment, Site, Stream
 
@@ -39,7 +40,7 @@ def gathered(visits, plan, max_visits=1 << 20, lines=()):
     paths = Paths(decoder, max_visits)
     branches = Branches(decoder)
     branches.attach(paths)
-    collector = paths.add_collector()
+    collector = PathCollector(paths)
     sample = PathSample(decoder, paths, branches, plan, np.arange(2 * bool(lines), dtype=np.uint32), 2)
     decoder.feed(stream.bytes())
     decoder.flush()

@@ -10,12 +10,13 @@ from convolver._native.path_builder import UNKNOWN, Paths
 from convolver._native.trace_decoder import Decoder
 from tests.oracle import paths_oracle as oracle
 from tests.oracle.references import listed, references
+from tests.path_pieces import PathCollector
 from tests.wire_streams import WARM, Segment, Site, Stream, streams
 
 
 def built(wire, max_visits, warmup=False, cuts=()):
     decoder = Decoder()
-    collector = Paths(decoder, max_visits, warmup=warmup).add_collector()
+    collector = PathCollector(Paths(decoder, max_visits, warmup=warmup))
     for start, stop in itertools.pairwise([0, *sorted(cuts), len(wire)]):
         decoder.feed(wire[start:stop])
     decoder.flush()
@@ -77,7 +78,7 @@ def test_recorded_chunks_give_the_same_paths(stream, max_visits):
     recorder.record()
     recorder.feed(wire)
     recorded = recorder.take()
-    collector = Paths(reader, max_visits).add_collector()
+    collector = PathCollector(Paths(reader, max_visits))
     for definitions in (recorded.modules, recorded.segments):
         if definitions:
             reader.define(definitions)
@@ -104,7 +105,7 @@ def test_a_full_piece_knows_what_followed():
 def test_any_number_of_readers_see_the_same():
     decoder = Decoder()
     paths = Paths(decoder, 4)
-    pieces = [paths.add_collector() for _ in range(70)]
+    pieces = [PathCollector(paths) for _ in range(70)]
     collectors = [decoder.add_collector() for _ in range(70)]
     decoder.feed(_loop(range(10)).bytes())
     decoder.flush()
@@ -115,7 +116,7 @@ def test_any_number_of_readers_see_the_same():
 def test_what_was_left_out_by_choice_breaks_the_path():
     decoder = Decoder()
     decoder.choose(ranges=[("/bin/x", 0, 4)])
-    collector = Paths(decoder, 100).add_collector()
+    collector = PathCollector(Paths(decoder, 100))
     decoder.feed(_loop(range(4)).bytes())
     decoder.flush()
     assert [(p.segments.tolist(), p.continues) for p in collector.take()] == [([0], False), ([0], False)]

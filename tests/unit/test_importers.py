@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from convolver.errors import FormatError, UsageError
 from convolver.tracing.importers import import_trace
+from tests.path_pieces import pieces_of
 
 LACKEY = """==1== Lackey, an example Valgrind tool
 I  04001000,3
@@ -133,7 +134,7 @@ def test_windows_of_a_trace_without_paths_code_and_flows_hold_its_references(tmp
     """As traces of versions before those were recorded."""
     trace, found = imported(tmp_path, LACKEY, "lackey")
     assert not trace.whole_paths
-    (window,) = trace.windows()
+    (window,) = pieces_of(trace)
     assert window.addresses.tolist() == [address for address, _, _ in found]
     assert [code for code in trace.segments["code"].to_list() if code] == []
     assert "path_visits" not in trace.signature.table.columns
