@@ -112,18 +112,43 @@ class PackedEvents:
         burst_ratio: NDArray[np.float64] | None = None,
         modules: Sequence[tuple[int, int, float]] = (),
     ) -> None:
-        """Set the duration of every burst: recorded / module ratio / rank ratio / burst ratio (one a record)."""
-        ranks = None if rank_ratio is None else np.ascontiguousarray(rank_ratio, np.float64)
-        bursts = None if burst_ratio is None else np.ascontiguousarray(burst_ratio, np.float64)
-        table = ffi.new("cv_replay_module[]", [{"type": t, "value": v, "ratio": r} for t, v, r in modules] or 1)
-        status = lib.cv_replay_scale(
-            self._handle,
-            pointer(ranks, "double *"),
-            pointer(bursts, "double *"),
-            table,
-            len(modules),
-        )
-        check(status, "scaling the bursts")
+        """Set the duration of every burst: recorded / module ratio / burst ratio (one a record) / rank ratio.
+
+        ``modules`` are type, value and ratio of regions; a ratio of 0 makes instantaneous, a negative one of a module is a fixed
+        duration, which the other ratios still divide.
+        """
+        seconds = self._kept["seconds"]
+        if modules:
+            ratios = self._module_ratios(modules)
+            seconds = np.where(ratios < 0, -ratios, _divided(seconds, ratios))
+        if burst_ratio is not None:
+            seconds = _divided(seconds, burst_ratio)
+        if rank_ratio is not None:
+            seconds = _divided(seconds, np.repeat(rank_ratio, np.diff(self._kept["first"])))
+        lib.cv_replay_durations(self._handle, pointer(np.ascontiguousarray(seconds), "double *"))
+
+    def _module_ratios(self, modules: Sequence[tuple[int, int, float]]) -> NDArray[np.float64]:
+        """Return the ratio of the innermost region around each record, 1 outside.
+
+        A region begins at an event of its type and value and ends at the next one of the type with value 0 that ends no region
+        within it. Values of a type in ``modules`` that are not listed begin regions without effect.
+        """
+        listed = {(kind, value): ratio for kind, value, ratio in reversed(modules)}
+        kinds, first, types, values = (self._kept[name] for name in ("kind", "first", "bytes", "extra"))
+        events = np.flatnonzero((kinds == lib.CV_REPLAY_EVENT) & np.isin(types, [kind for kind, _ in listed]))
+        changes = {int(begin): 1.0 for begin in first[:-1]}
+        stack: list[tuple[int, float]] = []
+        rank = -1
+        owners = np.searchsorted(first, events, side="right") - 1
+        for at, owner, kind, value in np.stack([events, owners, types[events], values[events]], axis=1).tolist():
+            stack, rank = (stack if owner == rank else []), owner
+            if value:
+                stack.append((kind, listed.get((kind, value), stack[-1][1] if stack else 1.0)))
+            elif kind in (own := [one for one, _ in stack]):
+                del stack[len(own) - 1 - own[::-1].index(kind)]
+            changes[at] = stack[-1][1] if stack else 1.0
+        begins = sorted(changes)
+        return np.repeat([changes[at] for at in begins], np.diff([*begins, self.records]))
 
     def run(self, network: Mapping[str, Any], record: bool) -> RunResult:
         """Replay on a network: scalars and per-node arrays by the names of ``cv_replay_network``."""
@@ -145,6 +170,11 @@ class PackedEvents:
             )
         finally:
             lib.cv_replay_result_free(result)
+
+
+def _divided(seconds: NDArray[np.float64], ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        return np.where(ratio == 0, 0.0, seconds / ratio)
 
 
 class DimParser:

@@ -1,7 +1,7 @@
 /* Replay of MPI events on a parameterized network with the semantics of Dimemas (docs/theory/replay.md).
  *
  * cv_replay_new packs the events of all ranks once: messages are bound to channels and collectives to instances, so that a run does
- * no look-ups. A run changes nothing in the packed trace except the effective burst durations (cv_replay_scale), so one handle can
+ * no look-ups. A run changes nothing in the packed trace except the effective burst durations (cv_replay_durations), so one handle can
  * be replayed on many networks, one run at a time. */
 #ifndef CV_REPLAY_H
 #define CV_REPLAY_H
@@ -51,17 +51,8 @@ typedef struct cv_replay cv_replay;
 cv_status cv_replay_new(const cv_replay_trace *trace, cv_replay **replay, cv_replay_fault *fault);
 void cv_replay_free(cv_replay *replay);
 
-/* A module: bursts between event (type, value) and (type, 0). ratio > 0 divides, 0 makes instantaneous, < 0 means fixed seconds. */
-typedef struct {
-    int64_t type;
-    int64_t value;
-    double ratio;
-} cv_replay_module;
-
-/* Sets the effective duration of every burst: recorded / module ratio / rank_ratio / burst_ratio. rank_ratio (one a rank, node ratio
- * included; 0: instantaneous) and burst_ratio (one a record) may be NULL: all 1. */
-cv_status cv_replay_scale(cv_replay *replay, const double *rank_ratio, const double *burst_ratio, const cv_replay_module *modules,
-                          size_t module_count);
+/* Sets the effective duration of every burst; seconds: one a record, of which those of bursts count. */
+void cv_replay_durations(cv_replay *replay, const double *seconds);
 
 enum cv_replay_fan { CV_REPLAY_FAN_NONE = 0, CV_REPLAY_FAN_CONSTANT = 1, CV_REPLAY_FAN_LINEAR = 2, CV_REPLAY_FAN_LOGARITHMIC = 3 };
 enum cv_replay_size {

@@ -1,4 +1,4 @@
-/* What the files of the replay core share. Sources in reading order: prepare, scale, queue, lists, cost, message_cost, links, fabric,
+/* What the files of the replay core share. Sources in reading order: prepare, queue, lists, cost, message_cost, links, fabric,
  * record, collective, messages, processors, engine, deadlock. All times are seconds in double; equal times are served in the order in which
  * they were scheduled, so a run is deterministic. */
 #ifndef CV_REPLAY_INTERNAL_H

@@ -219,6 +219,13 @@ cv_status cv_replay_new(const cv_replay_trace *trace, cv_replay **replay, cv_rep
     return status;
 }
 
+void cv_replay_durations(cv_replay *replay, const double *seconds)
+{
+    for (int64_t i = 0; i < replay->trace.first[replay->trace.ranks]; i++)
+        if (replay->records[i].kind == CV_REPLAY_BURST)
+            replay->records[i].seconds = seconds[i];
+}
+
 void cv_replay_free(cv_replay *replay)
 {
     if (replay == NULL)

@@ -36,13 +36,12 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
 {
     cv_replay_trace trace = {RANKS, 1,      t.first, t.kind,  t.flags,   t.op,           t.partner,
                              t.tag, t.comm, t.bytes, t.extra, t.seconds, t.member_first, t.members};
-    double latency[RANKS], rate[RANKS], ratio[RANKS];
+    double latency[RANKS], rate[RANKS], half[ROOM];
     int32_t link[RANKS], none[RANKS], node[RANKS], cpus[RANKS];
     uint8_t rules[4 * CV_OPS];
     for (int i = 0; i < RANKS; i++) {
         latency[i] = 1e-5 * (1 + i % 2);
         rate[i] = 1e9;
-        ratio[i] = 2;
         link[i] = links;
         none[i] = 0;
         node[i] = i / 2;
@@ -54,7 +53,8 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
     cv_replay *handle = NULL;
     cv_replay_fault fault;
     cv_replay_result result = {0};
-    cv_replay_module modules[] = {{7, 1, -0.25}, {7, 2, 0}};
+    for (int64_t i = 0; i < used; i++)
+        half[i] = t.seconds[i] / 2;
     cv_status status = cv_replay_new(&trace, &handle, &fault);
     if (status == CV_OK) {
         static const double sizes[] = {0, 1000, 65536}, send[] = {1e-7, 2e-7, 2e-6}, travel[] = {1e-7, 1e-7, 3e-6},
@@ -85,9 +85,8 @@ static void replay_case(const char *name, int32_t links, int32_t buses, int64_t 
                                  .sends_wait = measured,
                                  .cpus = processors ? cpus : NULL,
                                  .handover = 1e-6};
-        status = cv_replay_scale(handle, ratio, NULL, modules, 2);
-        if (status == CV_OK)
-            status = cv_replay_run(handle, &net, 1, &result);
+        cv_replay_durations(handle, half);
+        status = cv_replay_run(handle, &net, 1, &result);
     }
     double end = 0;
     for (int i = 0; result.ranks && i < RANKS; i++)
