@@ -1,12 +1,12 @@
 """Loop folding: a rank's operations as a tree of loops, whose leaves are the phases' operations and whose counts the weights.
 
 Equal adjacent blocks are folded as they arrive, inner loops first (regular section descriptors as in ScalaTrace). Work, sizes
-and tags are not compared; each leaf gets the mean work before its occurrences and their mean size.
+and tags are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from convolver.mpi.time_independent import Operation
@@ -16,26 +16,11 @@ WINDOW = 160
 
 @dataclass
 class Node:
-    """A leaf (``operation`` set) or a loop over ``body``; ``times`` is how often a leaf occurred in all."""
+    """A leaf (``operation`` set) or a loop over ``body``."""
 
     operation: Operation | None = None
     count: int = 1
     body: list[Node] = field(default_factory=list)
-    work: float = 0.0
-    bytes: float = 0.0
-    times: int = 0
-
-    @property
-    def leaf(self) -> bool:
-        """Return whether this is an operation."""
-        return self.operation is not None
-
-    def leaves(self, weight: int = 1) -> Iterator[tuple[Node, int]]:
-        """Yield the leaves in order with their weights: the product of the counts of the loops around them."""
-        if self.leaf:
-            yield self, weight
-        for child in self.body:
-            yield from child.leaves(weight * self.count)
 
     def shape(self) -> tuple[object, ...]:
         """Return the structure without counts, partners and sizes: what stays when the processes change."""
@@ -87,19 +72,4 @@ def fold(operations: Sequence[Operation]) -> Node:
     folder = _Folder()
     for operation in operations:
         folder.add(operation)
-    root = Node(body=[folder.node(identity) for identity in folder.tail])
-    _give_work(root, iter(operations))
-    return root
-
-
-def _give_work(node: Node, operations: Iterator[Operation]) -> None:
-    """Walk the tree in the order of the trace and average the work at each leaf."""
-    if node.leaf:
-        operation = next(operations)
-        node.work += (operation.work - node.work) / (node.times + 1)
-        node.bytes += (operation.bytes - node.bytes) / (node.times + 1)
-        node.times += 1
-        return
-    for _ in range(node.count):
-        for child in node.body:
-            _give_work(child, operations)
+    return Node(body=[folder.node(identity) for identity in folder.tail])
