@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from convolver._native import trace_decoder as native
-from convolver._native.freed_memory import give_back_memory
 from convolver._native.trace_decoder import Decoder
+from convolver.child_processes import give_back_memory
 from convolver.errors import ConvolverError, TracerError
 from convolver.progress import SILENT, Progress, step
 from convolver.tracing.counters import read_counters

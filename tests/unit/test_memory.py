@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from convolver._native.freed_memory import give_back_memory
 from convolver._native.simulator import Geometry, Simulator
+from convolver.child_processes import give_back_memory
 
 
 def resident():
