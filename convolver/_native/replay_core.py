@@ -1,4 +1,4 @@
-"""The replay core on numpy arrays: packing events, running them on a network."""
+"""The replay core on numpy arrays: packing events, running them on a network, parsing .dim text."""
 
 from __future__ import annotations
 
@@ -37,6 +37,20 @@ FAULTS = {
     lib.CV_REPLAY_FAULT_MISMATCH: "calls another operation than the other members of its communicator",
     lib.CV_REPLAY_FAULT_KIND: "has an unknown kind, operation or communicator, or a negative quantity",
 }
+DIM_ERRORS = {
+    lib.CV_DIM_KIND: "unknown record kind",
+    lib.CV_DIM_NUMBER: "a field is not a number",
+    lib.CV_DIM_FIELDS: "wrong number of fields",
+    lib.CV_DIM_TASK: "no such task",
+    lib.CV_DIM_THREAD: "no such thread (traces with more than one thread a task are not supported)",
+    lib.CV_DIM_RANGE: "a number is out of range",
+    lib.CV_DIM_WILDCARD: "a wildcard source must be resolved when the trace is made",
+    lib.CV_DIM_COMM: "no such communicator",
+    lib.CV_DIM_OP: "unknown collective operation",
+    lib.CV_DIM_SYNC: "invalid synchronization field",
+}
+
+
 _CTYPES = {np.uint8: "uint8_t *", np.int32: "int32_t *", np.int64: "int64_t *", np.float64: "double *"}
 
 
@@ -161,3 +175,25 @@ class PackedEvents:
 def _divided(seconds: NDArray[np.float64], ratio: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
         return np.where(ratio == 0, 0.0, seconds / ratio)
+
+
+class DimParser:
+    """Parses .dim records chunk by chunk; communicator ids become indices into ``comm_ids`` (rising)."""
+
+    def __init__(self, tasks: int, comm_ids: NDArray[np.int32]) -> None:
+        self._tasks = tasks
+        self._comm_ids = np.ascontiguousarray(comm_ids, np.int32)
+
+    def parse(self, text: bytes) -> tuple[dict[str, NDArray[Any]], int, str | None]:
+        """Parse whole lines; return the columns (with ``task``), the number of good lines and what is wrong with the next one."""
+        capacity = text.count(b"\n")
+        columns: dict[str, NDArray[Any]] = {name: np.empty(capacity, dtype) for name, dtype in COLUMNS.items()}
+        columns["task"] = np.empty(capacity, np.int32)
+        native = ffi.new("cv_dim_columns *", {"capacity": capacity, "tasks": self._tasks})
+        native.communicators = len(self._comm_ids)
+        native.comm_ids = pointer(self._comm_ids, "int32_t *")
+        for name, array in columns.items():
+            setattr(native, name, pointer(array, _CTYPES[array.dtype.type]))
+        consumed, lines = ffi.new("size_t *"), ffi.new("size_t *")
+        error = lib.cv_dim_parse(ffi.from_buffer(text), len(text), native, consumed, lines)
+        return {name: array[: native.count] for name, array in columns.items()}, lines[0], DIM_ERRORS.get(error)

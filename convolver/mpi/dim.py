@@ -14,11 +14,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver._native.replay_core import COLUMNS
+from convolver._native.replay_core import COLUMNS, DimParser
 from convolver.errors import FormatError
 from convolver.foreign_text import readable
-from convolver.heavy import pl
-from convolver.mpi.events import EventKind, Events, Op, Sync, make_events
+from convolver.mpi.events import EventKind, Events, make_events
 from convolver.outputs import write_atomically
 from convolver.progress import SILENT, Progress
 
@@ -28,9 +27,6 @@ _HEADER = re.compile(
     rb'#DIMEMAS:"([^"\n]*)":([01])(?:,\s*(\d{1,20}))?:(\d{1,9})\(([\d,]*)\),(\d{1,9})((?:,\d{1,9}(?:\([\d,]*\))?){0,2})\s*'
 )
 _KINDS = {EventKind.NOOP: 0, EventKind.BURST: 1, EventKind.GPU: 11}
-_EVENT_KINDS = {1: EventKind.BURST, 2: EventKind.SEND, 10: EventKind.COLLECTIVE, 11: EventKind.GPU, 20: EventKind.EVENT}
-_NO_THREAD = "no such thread (traces with more than one thread a task are not supported)"
-_LARGEST = (1 << 31) - 1
 
 
 def read_dim(path: str | Path, *, progress: Progress = SILENT) -> Events:
@@ -126,15 +122,16 @@ class _Reader:
             yield rest + b"\n"
 
     def _records(self, tasks: int, comm_ids: NDArray[np.int32], end: int) -> dict[str, NDArray[Any]]:
+        parser = DimParser(tasks, comm_ids)
         pieces = []
         self.progress.start(f"Reading {self.path}", float(Path(self.path).stat().st_size), unit="bytes")
         for text in self._chunks(end):
-            found = _parsed(text, tasks, comm_ids.tolist())
-            for at, record, reason in found.filter(pl.col("wrong").is_not_null()).select("at", "line", "wrong").iter_rows():
-                raise self.wrong(f"{reason} in '{record[:80]}'", self.line + at + 1)
-            self.line += text.count(b"\n")
-            found = found.with_columns(pl.lit(np.searchsorted(comm_ids, found["comm"])).alias("comm"))
-            pieces.append({name: found[name].to_numpy().astype(dtype) for name, dtype in {**COLUMNS, "task": np.int32}.items()})
+            columns, lines, error = parser.parse(text)
+            if error:
+                record = text.split(b"\n", lines + 1)[lines][:80].decode(errors="replace")
+                raise self.wrong(f"{error} in '{record}'", self.line + lines + 1)
+            self.line += lines
+            pieces.append(columns)
         if end:
             self._offset_table(tasks)
         self.progress.finish()
@@ -153,71 +150,6 @@ class _Reader:
             seen.add(int(fields[1]))
         if seen != set(range(tasks)):
             raise self.wrong(f"the table of offsets names {len(seen)} of {tasks} tasks")
-
-
-def _parsed(text: bytes, tasks: int, comm_ids: list[int]) -> pl.DataFrame:
-    """Return records in whole lines: where they are (``at``, ``line``), what is ``wrong`` with them, the columns of events."""
-    line, colons = pl.col("line"), pl.col("colons")
-    lines = pl.Series("line", text.decode(errors="replace").split("\n")[:-1], pl.String).str.strip_suffix("\r")
-    frame = lines.to_frame().with_row_index("at").filter((line != "") & ~line.str.starts_with("#"))
-    cells = line.str.split_exact(":", 9).struct.unnest()
-    frame = frame.with_columns(cells, line.str.count_matches(":", literal=True).alias("colons"))
-    fields = [pl.col(f"field_{number}") for number in range(10)]
-    frame = frame.with_columns(field.cast(pl.Int64, strict=False).name.prefix("n") for field in fields)
-    kind, task, thread, *v = (pl.col(f"nfield_{number}") for number in range(10))
-    burst, message, collective, event = (kind.is_in(kinds) for kinds in ((1, 11), (2, 3), (10,), (20,)))
-    seconds = pl.when(fields[3].str.contains(r"^[0-9.][0-9.eE+-]*$")).then(fields[3].cast(pl.Float64, strict=False))
-    pair = [pl.coalesce(fields[at].cast(pl.UInt64, strict=False).reinterpret(signed=True), v[at - 3]) for at in (3, 4)]
-    # The partner's thread may be left out, and how a collective synchronizes.
-    short = pl.when(colons == 7)
-    its_thread, size, tag, comm, sync = (
-        short.then(early).otherwise(late) for early, late in zip([pl.lit(-1), *v[1:5]], v[1:6], strict=True)
-    )
-    comm = pl.when(message).then(comm).when(collective).then(v[1])
-    sync = pl.when(message).then(sync).when(colons == 8).then(int(Sync.BLOCKING)).otherwise(v[6])
-    most_sync = pl.when(kind == 2).then(3).when(message | (v[0] != Op.REDUCE)).then(2).otherwise(3)
-    numbers = (
-        (burst, [seconds]),
-        (message, [v[0], its_thread, size, tag, comm, sync]),
-        (collective, [*v[:6], sync]),
-        (event, pair),
-    )
-    colons_of = ((burst, (3,)), (message, (7, 8)), (collective, (8, 9)), (event, (4,)))
-    checks = (
-        ((colons < 2) | (colons > 9), "wrong number of fields"),
-        (kind.is_null(), "unknown record kind"),
-        (task.is_null() | thread.is_null(), "a field is not a number"),
-        (~task.is_between(0, tasks - 1), "no such task"),
-        (thread != 0, _NO_THREAD),
-        (~kind.is_in((0, 1, 2, 3, 10, 11, 20)), "unknown record kind"),
-        (pl.any_horizontal(of & ~colons.is_in(known) for of, known in colons_of), "wrong number of fields"),
-        (pl.any_horizontal(of & one.is_null() for of, all_ in numbers for one in all_), "a field is not a number"),
-        (~burst & line.str.contains("+", literal=True) | ~seconds.is_finite(), "a field is not a number"),
-        (message & (v[0] == -1), "a wildcard source must be resolved when the trace is made"),
-        (message & ~v[0].is_between(0, tasks - 1), "no such task"),
-        (message & ~its_thread.is_in((-2, -1, 0)), _NO_THREAD),
-        (message & ((size < 0) | ~tag.is_between(~_LARGEST, _LARGEST)), "a number is out of range"),
-        (collective & ~v[0].is_between(0, max(Op)), "unknown collective operation"),
-        ((message | collective) & ~comm.is_in(comm_ids), "no such communicator"),
-        (collective & ((v[2] < 0) | (v[0] == Op.REDUCE) & (v[2] >= tasks)), "no such task"),
-        (collective & ((v[4] < 0) | (v[5] < 0) | (v[2] > _LARGEST)), "a number is out of range"),
-        ((message | collective) & ~sync.is_between(0, most_sync), "invalid synchronization field"),
-    )
-    receive = pl.when(kind == 3).then(EventKind.RECV + sync)
-    columns = {
-        "wrong": pl.coalesce(*(pl.when(condition).then(pl.lit(reason)) for condition, reason in checks)),
-        "kind": receive.otherwise(kind.replace_strict(_EVENT_KINDS, default=int(EventKind.NOOP))),
-        "flags": pl.when((kind == 2) | collective).then(sync).otherwise(0),
-        "op": pl.when(collective).then(v[0]).otherwise(0),
-        "partner": pl.when(message).then(v[0]).when(collective).then(v[2]).otherwise(0),
-        "tag": pl.when(message).then(tag).otherwise(0),
-        "comm": comm.fill_null(comm_ids[0] if comm_ids else 0),
-        "bytes": pl.when(message).then(size).when(collective).then(v[4]).when(event).then(pair[0]).otherwise(0),
-        "extra": pl.when(collective).then(v[5]).when(event).then(pair[1]).otherwise(0),
-        "seconds": pl.when(burst).then(seconds).otherwise(0.0),
-        "task": task,
-    }
-    return frame.select("at", "line", **columns)
 
 
 def write_dim(events: Events, path: str | Path) -> None:

@@ -165,4 +165,38 @@ void cv_replay_result_free(cv_replay_result *result);
 /* Bytes that a handle occupies, and its numbers of channels and collective instances. */
 void cv_replay_size_of(const cv_replay *replay, uint64_t *bytes, uint64_t *channels, uint64_t *instances);
 
+/* --- .dim parser ------------------------------------------------------------------------------------------------------------- */
+
+enum cv_dim_error {
+    CV_DIM_OK = 0,
+    CV_DIM_FULL = 1, /* no room in the columns: parse the rest with fresh ones */
+    CV_DIM_KIND = 2,
+    CV_DIM_NUMBER = 3,
+    CV_DIM_FIELDS = 4,
+    CV_DIM_TASK = 5,
+    CV_DIM_THREAD = 6,
+    CV_DIM_RANGE = 7,
+    CV_DIM_WILDCARD = 8,
+    CV_DIM_COMM = 9,
+    CV_DIM_OP = 10,
+    CV_DIM_SYNC = 11
+};
+
+typedef struct {
+    size_t capacity;
+    size_t count;
+    int32_t *task;
+    uint8_t *kind, *flags, *op;
+    int32_t *partner, *tag, *comm;
+    int64_t *bytes, *extra;
+    double *seconds;
+    int32_t tasks; /* ids are 0..tasks-1 */
+    int32_t communicators;
+    const int32_t *comm_ids; /* rising; a record's communicator becomes its index here */
+} cv_dim_columns;
+
+/* Parses whole lines of text; consumed: bytes of the lines that were parsed, lines: their number. On an error the offending line is
+ * number lines (from 0) after the text's first. Comment (#) and empty lines are skipped. */
+enum cv_dim_error cv_dim_parse(const char *text, size_t bytes, cv_dim_columns *columns, size_t *consumed, size_t *lines);
+
 #endif

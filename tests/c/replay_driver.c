@@ -1,5 +1,5 @@
-/* Drives the replay core for the sanitizers: rings with rendezvous, contention, collectives, a Reduce, a
- * deadlock, contradictory input. Prints one line a case: name, seconds, deadlock. */
+/* Drives the replay core and the .dim parser for the sanitizers: rings with rendezvous, contention, collectives, a Reduce, a
+ * deadlock, contradictory and malformed input. Prints one line a case: name, seconds, deadlock. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +121,31 @@ static void ring(int laps, uint8_t flags, bool post_first)
     }
 }
 
+static void parse_case(const char *text)
+{
+    size_t length = strlen(text), consumed, lines;
+    char *copy = malloc(length); /* exactly as long as the text: a read after it is caught */
+    int32_t ids[] = {1, 9};
+    cv_dim_columns c = {.capacity = ROOM,
+                        .tasks = RANKS,
+                        .communicators = 2,
+                        .comm_ids = ids,
+                        .task = t.partner,
+                        .kind = t.kind,
+                        .flags = t.flags,
+                        .op = t.op,
+                        .partner = t.partner,
+                        .tag = t.tag,
+                        .comm = t.comm,
+                        .bytes = t.bytes,
+                        .extra = t.extra,
+                        .seconds = t.seconds};
+    memcpy(copy, text, length);
+    enum cv_dim_error error = cv_dim_parse(copy, length, &c, &consumed, &lines);
+    printf("parse %d %zu %zu %zu\n", error, c.count, lines, consumed);
+    free(copy);
+}
+
 int main(void)
 {
     ring(20, 0, false);
@@ -146,5 +171,11 @@ int main(void)
     ring(2, 0, false);
     t.op[4] = 12;
     replay_case("mismatch", 1, 3, 1000);
+    parse_case("1:0:0:0.125\n2:0:0:1:-1:10:3:9:1\n3:1:0:0:10:3:9:2\n10:5:0:11:1:0:0:8:8:1\n20:0:0:18446744073709551615:1\n0:0:0\n");
+    parse_case("1:0:0:1e-3\r\n\n#x\n1:0:0:12345678901234567890.5\n1:0:0:.\n");
+    parse_case("2:0:0:1:-1:10:3:9:1:::::::::::::::::::\n");
+    parse_case("1:0:0:1\n1:0:0:2");
+    parse_case("\n");
+    parse_case(":");
     return 0;
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPORA = Path(__file__).parent / "corpora"
-TARGETS = ("wire", "chunks", "replay", "code")
+TARGETS = ("wire", "chunks", "dim", "code")
 FLAGS = ("-O1", "-g", "-fno-strict-aliasing", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LONGEST = 4096
 VECTORS = {"avx2": ("-mavx2", "-mbmi2"), "avx512": ("-march=skylake-avx512",)}

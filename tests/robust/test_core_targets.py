@@ -33,7 +33,7 @@ def test_fuzzing_goes_on_until_its_processor_time_is_spent(tmp_path, capsys):
     program.write_text("#!/bin/sh\ni=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo Done 5 runs >&2")
     program.chmod(0o755)
     began = processor_seconds()
-    assert fuzz("replay", program, tmp_path, 1.0, keep=False)
+    assert fuzz("dim", program, tmp_path, 1.0, keep=False)
     assert processor_seconds() - began > 1
     runs = int(capsys.readouterr().out.split()[1])
     assert runs >= 10

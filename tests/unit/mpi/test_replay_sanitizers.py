@@ -1,4 +1,4 @@
-"""The replay core under the address and undefined-behavior sanitizers."""
+"""The replay core and the .dim parser under the address and undefined-behavior sanitizers."""
 
 import subprocess
 
@@ -7,7 +7,7 @@ def test_the_replay_core_is_clean_under_the_sanitizers(sanitized):
     done = subprocess.run([sanitized("replay_driver")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split() for line in done.stdout.splitlines()]
-    replays = {row[0]: row[1:] for row in rows}
+    replays = {row[0]: row[1:] for row in rows if row[0] != "parse"}
     assert {name: (row[0], row[1], row[3]) for name, row in replays.items()} == {
         "eager": ("0", "0", "0"),
         "half": ("0", "0", "0"),
@@ -22,3 +22,11 @@ def test_the_replay_core_is_clean_under_the_sanitizers(sanitized):
         "mismatch": ("3", "4", "0"),
     }
     assert replays["eager"][4] == str(20 * 6 + 20 * 5)
+    assert [row[1:3] for row in rows if row[0] == "parse"] == [
+        ["0", "6"],
+        ["3", "2"],
+        ["4", "0"],
+        ["0", "1"],
+        ["0", "0"],
+        ["0", "0"],
+    ]
