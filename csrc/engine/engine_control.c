@@ -144,11 +144,22 @@ static void ask_again(struct cv_target *target)
             cv_look(cv_slot_of(target, i));
 }
 
+/* Processor time of the program. */
+static double cpu_seconds(pid_t process, const struct rusage *usage)
+{
+    clockid_t clock;
+    if (usage && (usage->ru_utime.tv_sec || usage->ru_utime.tv_usec || usage->ru_stime.tv_usec))
+        return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+               1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+    return clock_getcpuclockid(process, &clock) ? 0 : cv_seconds(clock);
+}
+
 struct pace {
     double next_burst, next_counters, next_shown, next_better, better, next_rate, at;
     double references; /* of so many intervals when heads were measured last */
     double lag;        /* intervals that are not mended */
     double quiet;      /* a look after so long: nothing came for some time */
+    double used;       /* seconds of processor time when a period began, of bursts alone */
     uint64_t heads, thread;
     uint64_t interval; /* that was planned last, of bursts alone */
 };
@@ -197,6 +208,15 @@ static void measure_heads(const struct cv_options *o, struct cv_target *target, 
     pace->references = references;
 }
 
+/* Between bursts alone the blob, which weighs what they cost, does not see what the program takes. */
+static void account(struct cv_target *target, struct pace *pace)
+{
+    const double used = cpu_seconds(target->pid, NULL);
+    if (pace->used > 0 && used > pace->used)
+        __atomic_fetch_add(&target->shared->pace.used[CV_EVERY_BURST], (uint64_t)(1e9 * (used - pace->used)), __ATOMIC_RELAXED);
+    pace->used = used;
+}
+
 /* A burst somewhere in each period; the periods are the intervals of the run. */
 static void plan_native(const struct cv_options *o, struct cv_target *target, struct pace *pace, double time)
 {
@@ -207,7 +227,10 @@ static void plan_native(const struct cv_options *o, struct cv_target *target, st
         pace->interval = number + 1;
         target->shared->interval = number;
         cv_wire_interval(number);
-        if (number % target->shared->pace.every[CV_EVERY_BURST] == 0)
+        account(target, pace);
+        const struct cv_blob_pace *shared = &target->shared->pace;
+        const uint64_t every = shared->every[CV_EVERY_BURST], own = shared->own[CV_EVERY_BURST];
+        if (number % (every > own ? every : own) == 0)
             pace->next_burst = pace->at + o->period * ((double)number + drand48());
     }
     if (pace->next_burst && time >= pace->next_burst) {
@@ -299,16 +322,6 @@ static int run(const struct cv_options *o, struct cv_target *target, struct rusa
         cv_detach(target);
     close(process);
     return status;
-}
-
-/* Processor time of the program. */
-static double cpu_seconds(pid_t process, const struct rusage *usage)
-{
-    clockid_t clock;
-    if (usage && (usage->ru_utime.tv_sec || usage->ru_utime.tv_usec || usage->ru_stime.tv_usec))
-        return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
-               1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
-    return clock_getcpuclockid(process, &clock) ? 0 : cv_seconds(clock);
 }
 
 static uint64_t thread_nanoseconds(pid_t process, uint64_t thread)
