@@ -29,11 +29,12 @@ int cv_elf_bias(struct cv_elf file, uint64_t code, uint64_t offset, uint64_t *bi
     return 0;
 }
 
-static int ends_within(const char *letters, uint64_t from, uint64_t size)
+/* Bytes up to the end of the last whole text. */
+static uint64_t whole_texts(const char *letters, uint64_t size)
 {
-    while (from < size && letters[from])
-        from++;
-    return from < size;
+    while (size && letters[size - 1])
+        size--;
+    return size;
 }
 
 void cv_elf_each_symbol(struct cv_elf file, cv_elf_taker *take, void *to)
@@ -46,10 +47,10 @@ void cv_elf_each_symbol(struct cv_elf file, cv_elf_taker *take, void *to)
             continue;
         const Elf64_Sym *symbols = cv_elf_table(file, s->sh_offset, s->sh_size / sizeof *symbols, sizeof *symbols);
         const char *letters = cv_elf_table(file, text->sh_offset, text->sh_size, 1);
-        for (uint64_t k = 0; symbols && letters && k < s->sh_size / sizeof *symbols; k++) {
+        const uint64_t texts = letters ? whole_texts(letters, text->sh_size) : 0;
+        for (uint64_t k = 0; symbols && k < s->sh_size / sizeof *symbols; k++) {
             const Elf64_Sym *symbol = &symbols[k];
-            if (symbol->st_shndx != SHN_UNDEF && symbol->st_name < text->sh_size && symbol->st_value &&
-                ends_within(letters, symbol->st_name, text->sh_size))
+            if (symbol->st_shndx != SHN_UNDEF && symbol->st_name < texts && symbol->st_value)
                 take(to, symbol, letters + symbol->st_name);
         }
     }

@@ -83,8 +83,14 @@ int cv_status_of(const struct cv_target *target, struct rusage *usage); /* of an
 int cv_objects_start(struct cv_target *target, const struct cv_options *options); /* the program has not begun */
 /* The mapping with code that an address lies in; the last one, where there were several. */
 const struct cv_blob_mapping *cv_mapping_at(const struct cv_target *target, uint64_t address);
-/* The name of what a file has at an address, a function or else a variable: 0 where it has none. Threads' names for people. */
-int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int function, char *name, size_t room);
+/* A name for people. */
+struct cv_name_wanted {
+    uint64_t address;
+    const struct cv_blob_mapping *mapping; /* that a function lies in; NULL: a variable is wanted, of any file */
+    uint32_t place;
+    char *name; /* NULL: there is none */
+};
+void cv_find_names(const struct cv_target *target, struct cv_name_wanted *wanted, size_t n);
 void cv_objects_begin(void);           /* tells what is mapped then */
 void cv_objects_look(void);            /* for allocation functions in what was mapped since */
 void cv_objects_tell(uint64_t events); /* so many of all, where they have not been reported */

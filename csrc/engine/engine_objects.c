@@ -189,40 +189,74 @@ static void watch_image(const char *path, uint64_t at, uint64_t bytes, uint64_t 
 
 /* ---- names for people ---- */
 
-static struct wanted {
-    uint64_t address;
-    int type;
-    char *name;
-    size_t room;
-    int found;
-} wanted;
+static struct {
+    struct cv_name_wanted **by_address;
+    size_t n;
+} in_image;
 
 static void take_name(void *image, const Elf64_Sym *symbol, const char *name)
 {
     const uint64_t from = ((const struct image *)image)->bias + symbol->st_value;
-    if (wanted.found || ELF64_ST_TYPE(symbol->st_info) != wanted.type || wanted.address - from >= symbol->st_size)
+    const int type = ELF64_ST_TYPE(symbol->st_info);
+    size_t low = 0, high = in_image.n;
+    if (type != STT_FUNC && type != STT_OBJECT)
         return;
-    snprintf(wanted.name, wanted.room, "%s", name);
-    wanted.found = 1;
+    while (low < high) { /* the first one that does not lie before */
+        const size_t middle = (low + high) / 2;
+        if (in_image.by_address[middle]->address < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < in_image.n && in_image.by_address[low]->address - from < symbol->st_size; low++)
+        if (!in_image.by_address[low]->name && (type == STT_FUNC) == (in_image.by_address[low]->mapping != NULL))
+            in_image.by_address[low]->name = strdup(name);
 }
 
-int cv_name_at(const struct cv_blob_mapping *mapping, uint64_t address, int function, char *name, size_t room)
+static int by_wanted_address(const void *a, const void *b)
+{
+    const uint64_t x = (*(struct cv_name_wanted *const *)a)->address, y = (*(struct cv_name_wanted *const *)b)->address;
+    return x < y ? -1 : x > y;
+}
+
+/* Of what lies in one file; its symbols are read once. */
+static void name_in(const struct cv_blob_mapping *mapping, struct cv_name_wanted *wanted, size_t n)
 {
     struct image image;
     struct files files = {{NULL, 0}, {NULL, 0}};
-    char path[sizeof mapping->path + 1] = "";
+    char path[sizeof mapping->path + 1] = "", beside[sizeof path + 24];
     memcpy(path, mapping->path, mapping->path_bytes);
-    wanted = (struct wanted){address, function ? STT_FUNC : STT_OBJECT, name, room, 0};
     const char *last = strrchr(path, '/');
-    if (make_image(&image, path, mapping->low, mapping->high - mapping->low, mapping->offset, &files) && address >= image.low &&
-        address < image.high) {
+    const int known = make_image(&image, path, mapping->low, mapping->high - mapping->low, mapping->offset, &files);
+    in_image.n = 0;
+    for (size_t i = 0; known && i < n; i++)
+        if (!wanted[i].name && (!wanted[i].mapping || wanted[i].mapping == mapping) && wanted[i].address >= image.low &&
+            wanted[i].address < image.high)
+            in_image.by_address[in_image.n++] = &wanted[i];
+    qsort(in_image.by_address, in_image.n, sizeof *in_image.by_address, by_wanted_address);
+    if (in_image.n)
         each_symbol(&files, &image, take_name);
-        if (!wanted.found && function)
-            snprintf(name, room, "%s+%#lx", last ? last + 1 : path, (unsigned long)(address - image.bias));
-        wanted.found |= function;
+    for (size_t i = 0; i < in_image.n; i++) {
+        struct cv_name_wanted *one = in_image.by_address[i];
+        snprintf(beside, sizeof beside, "%s+%#lx", last ? last + 1 : path, (unsigned long)(one->address - image.bias));
+        if (!one->name && one->mapping)
+            one->name = strdup(beside);
     }
     close_files(&files);
-    return wanted.found;
+}
+
+void cv_find_names(const struct cv_target *of, struct cv_name_wanted *wanted, size_t n)
+{
+    const struct cv_blob_mapping *mappings = (const struct cv_blob_mapping *)(of->memory + CV_OFF_MAPPINGS);
+    in_image.by_address = malloc((n + 1) * sizeof *in_image.by_address);
+    for (uint64_t m = 0; in_image.by_address && m < of->shared->mappings; m++) {
+        int any = 0;
+        for (size_t i = 0; i < n && !any; i++)
+            any = !wanted[i].name && (!wanted[i].mapping || wanted[i].mapping == &mappings[m]);
+        if (any && mappings[m].path_bytes)
+            name_in(&mappings[m], wanted, n);
+    }
+    free(in_image.by_address);
 }
 
 /* ---- definitions ---- */

@@ -26,14 +26,14 @@ static void put_name(uint64_t object, uint32_t place, const char *name)
     fwrite(padded, 1, (length + 7) / 8 * 8, file);
 }
 
-static void name_place(uint64_t address, uint32_t number)
+/* Names are looked for in the end, of all places and locks of a file at once: a large file has very many symbols. */
+static struct cv_name_wanted wanted[CV_MOST_THREAD_PLACES];
+static size_t n_wanted;
+
+static void name_later(uint64_t address, const struct cv_blob_mapping *mapping, uint32_t place)
 {
-    const struct cv_blob_mapping *mapping = cv_mapping_at(target, address);
-    char name[NAME_BYTES];
-    if (mapping && cv_name_at(mapping, address, 1, name, sizeof name))
-        put_name(0, number, name);
-    else
-        put_name(0, number, "code of no file");
+    if (n_wanted < CV_MOST_THREAD_PLACES)
+        wanted[n_wanted++] = (struct cv_name_wanted){address, mapping, place, NULL};
 }
 
 static void name_places(void)
@@ -42,30 +42,39 @@ static void name_places(void)
         uint64_t address, number;
     } *table = at(CV_OFF_THREAD_PLACES);
     const uint64_t all = target->shared->thread_places;
-    for (uint64_t i = 0; named < all && i < CV_MOST_THREAD_PLACES; i++)
-        if (table[i].address && table[i].number > named && table[i].number <= all)
-            name_place(table[i].address, (uint32_t)table[i].number);
+    for (uint64_t i = 0; named < all && i < CV_MOST_THREAD_PLACES; i++) {
+        const uint64_t address = table[i].address, number = table[i].number;
+        const struct cv_blob_mapping *mapping = address && number > named && number <= all ? cv_mapping_at(target, address) : NULL;
+        if (mapping)
+            name_later(address, mapping, (uint32_t)number);
+        else if (address && number > named && number <= all)
+            put_name(0, (uint32_t)number, "code of no file");
+    }
     named = all;
 }
 
-/* The name of a lock that is a variable of an object file. */
+/* A lock may be a variable of an object file. */
 static void name_lock(uint64_t object)
 {
     static uint64_t known_locks[CV_MOST_THREAD_PLACES], n;
-    const struct cv_blob_mapping *mappings = at(CV_OFF_MAPPINGS);
     uint64_t i = object * UINT64_C(0x9e3779b97f4a7c15) >> 50;
-    char name[NAME_BYTES];
     while (known_locks[i] && known_locks[i] != object)
         i = (i + 1) % CV_MOST_THREAD_PLACES;
     if (known_locks[i] || n >= CV_MOST_THREAD_PLACES / 2)
         return;
     known_locks[i] = object;
     n++;
-    for (uint64_t m = 0; m < target->shared->mappings; m++)
-        if (mappings[m].path_bytes && cv_name_at(&mappings[m], object, 0, name, sizeof name)) {
-            put_name(object, 0, name);
-            return;
-        }
+    name_later(object, NULL, 0);
+}
+
+static void put_names(void)
+{
+    cv_find_names(target, wanted, n_wanted);
+    for (size_t i = 0; i < n_wanted; i++)
+        if (wanted[i].mapping)
+            put_name(0, wanted[i].place, wanted[i].name ? wanted[i].name : "code of no file");
+        else if (wanted[i].name)
+            put_name(wanted[i].address, 0, wanted[i].name);
 }
 
 /* ---- records ---- */
@@ -157,6 +166,7 @@ void cv_threads_end(void)
             settle_rest(cv_slot_of(target, i), rest);
     for (uint32_t number = 0; number <= rest; number++)
         put_class(number);
+    put_names();
     if (fclose(file))
         cv_say("the events of threads could not be written; free some space or choose another folder");
     file = NULL;

@@ -128,6 +128,8 @@ enum cv_function cv_function_named(const char *name)
             name++;
     if (begins_with(name, "new_"))
         name += 4;
+    if (*name != 'p' && *name != 's' && *name != 'o' && *name != 'G' && *name != 'k') /* a large file has very many */
+        return NOTHING;
     unsigned n = 0;
     while (name[n] && name[n] != '@' && n < sizeof plain - 1) {
         plain[n] = name[n];
