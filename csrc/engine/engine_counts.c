@@ -139,11 +139,8 @@ int cv_wire_vector_sets(void)
 {
     uint64_t *counts = counts_now();
     int found = 0;
-    for (uint64_t s = 0; s < known; s++) {
-        struct cv_x86 x;
-        for (int at = 0; counts[segments[s].wire] && instruction_at(&segments[s], at, &x); at += x.length)
-            found |= 1 << x.encoding;
-    }
+    for (uint64_t s = 0; s < known; s++)
+        found |= counts[segments[s].wire] ? (int)of_segment[s].encodings : 0;
     free(counts);
     return found;
 }

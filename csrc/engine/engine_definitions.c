@@ -60,7 +60,7 @@ struct definition {
     struct cv_wire_flow flows[2 * MOST_SITES + CV_WIRE_FLOW_REGISTERS + 1];
     struct origin origins[CV_WIRE_FLOW_REGISTERS];
     struct reference references[MOST_SITES];
-    int n_instructions, n_sites, n_flows, words, n_references, lanes;
+    int n_instructions, n_sites, n_flows, words, n_references, lanes, encodings;
     uint32_t counter;
 };
 
@@ -152,6 +152,7 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
     int load_sites[4], n_loads = 0, store_words[2] = {-1, -1};
     const int atomic = x->n_references && (x->locked || (x->map == 0 && (x->opcode & 0xfe) == 0x86));
     assert(d.n_instructions < MOST_INSTRUCTIONS);
+    d.encodings |= 1 << x->encoding;
     d.instructions[d.n_instructions++] = (struct cv_wire_instruction){
         .offset = (uint16_t)(x->address - begin), .length = x->length, .flags = continued ? CV_WIRE_CONTINUED : 0, .flops = x->flops};
     if (x->lanes) {
@@ -200,7 +201,7 @@ static void describe(const struct cv_x86 *x, uint64_t begin, int continued)
 
 static void begin_definition(uint32_t counter)
 {
-    d.n_instructions = d.n_sites = d.words = d.n_references = d.lanes = 0;
+    d.n_instructions = d.n_sites = d.words = d.n_references = d.lanes = d.encodings = 0;
     d.counter = counter;
     d.n_flows = 1; /* the head */
     for (int r = 0; r < CV_WIRE_FLOW_REGISTERS; r++)
@@ -279,7 +280,8 @@ static void define(uint64_t number)
     }
     next_counter = s->wire + 1 + s->repeats + (uint32_t)d.lanes;
     loads_stores[number] = (uint8_t)(d.n_sites - d.lanes);
-    of_segment[number].lanes = (uint32_t)d.lanes;
+    of_segment[number].lanes = (uint16_t)d.lanes;
+    of_segment[number].encodings = (uint16_t)d.encodings;
     of_segment[number].first_site = next_site - (uint32_t)d.n_sites;
     of_segment[number].count = (uint32_t)d.n_references;
     of_segment[number].references = malloc((size_t)d.n_references * sizeof *d.references);

@@ -48,7 +48,8 @@ extern struct segment_definition {
     uint32_t id; /* in the stream; turns of a repeated one have the next */
     uint32_t first_site;
     uint32_t count;
-    uint32_t lanes;  /* masked elements of one execution */
+    uint32_t lanes : 16;     /* masked elements of one execution */
+    uint32_t encodings : 16; /* 1 << enum cv_x86_encoding of its instructions */
     uint64_t visits; /* that were recorded, where they are limited */
 } *of_segment;
 extern uint8_t *loads_stores; /* references of one execution, but masked elements */
