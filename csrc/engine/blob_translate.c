@@ -225,11 +225,11 @@ static int flags_dead_at(int carry)
     return -1;
 }
 
-/* Whether the superblock goes on at `target`: where there is no translation yet, or at its own head, whose loop is unrolled, or where
- * branches are known. */
+/* Whether the superblock goes on at `target`: where nothing has been translated yet (else most code would be translated several times,
+ * most of it for nothing), or at its own head, whose loop is unrolled, or where branches are known. */
 static int follow(uint64_t target)
 {
-    if (target != head && !head_version && cv_known(head_mode, target))
+    if (target != head && !head_version && (cv_known(head_mode, target) || cv_known(SEGMENT_TABLE, target)))
         return 0;
     const char *why;
     return !is_marked(target) && cv_mapping_of(target, &why) >= 0 && region_for(target) == region && decode(target)->x.length &&
