@@ -50,7 +50,7 @@ extern struct segment_definition {
     uint32_t count;
     uint32_t lanes : 16;     /* masked elements of one execution */
     uint32_t encodings : 16; /* 1 << enum cv_x86_encoding of its instructions */
-    uint64_t visits; /* that were recorded, where they are limited */
+    uint64_t visits;         /* that were recorded, where they are limited */
 } *of_segment;
 extern uint8_t *loads_stores; /* references of one execution, but masked elements */
 extern uint64_t known;        /* segments that are defined */
