@@ -274,7 +274,7 @@ def _kept(
     seconds = assumed_seconds(float(counts["instructions"].sum()), references, where, known, cycle) / busy
     if not seconds:
         return where
-    rate = asked_of_last(references, where) / seconds / systems.caches.placed[0]
+    rate = asked_of_last(references, where) / seconds / systems.caches.placed.complexes
     shares = size_shares(rate, residency.lives, sizes, [miss_ratio(references, one) for one in every])
     return replace(blended(every, shares), pages=where.pages)
 

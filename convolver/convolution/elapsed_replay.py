@@ -36,7 +36,8 @@ from convolver.convolution.thread_costs import (
 from convolver.convolution.thread_work import ClassWork, ThreadWork, TimesApart
 from convolver.convolution.uncertainty import interval_ends
 from convolver.machine.catalog import MachineName
-from convolver.machine.contention import Placement, complex_cpus, has_siblings, placed, placement
+from convolver.machine.contention import complex_cpus, has_siblings, placed, placement
+from convolver.machine.memory_system import Placement
 from convolver.machine.profile import MachineProfile
 from convolver.machine.project import beside_sibling
 from convolver.simulation.handed_lines import can_tell
@@ -114,10 +115,14 @@ class ThreadReplay:
         return self._program.of(machine, times, self._apart(machine, cores, pinning), thread_costs(machine)[0], apart)
 
     def _apart(self, machine: MachineProfile, cores: int, pinning: str | None) -> TimesApart | None:
-        """Return what the program does where its threads are on several complexes of cores; None where they are on one."""
+        """Return what the program does where its threads are on several complexes of cores; None where each has a core of one."""
         where = placement(machine, cores, pinning == COMPACT)
+        if where.adjacent >= self.threads:
+            where = Placement()
         where = where._replace(complexes=min(where.complexes, -(-self.threads // where.adjacent)))
-        if where.complexes < 2:
+        if round(self._program.log.at_once) > cores and can_tell(self._trace):
+            where = where._replace(cores=cores)
+        if where == Placement():
             return None
         key = machine.id, where
         if key not in self._known_apart:
@@ -196,7 +201,7 @@ class ThreadReplay:
         where = placement(machine, cores, pinning == COMPACT)
         each = min(complex_cpus(machine) or cores, cores)
         through = complex_capacity(machine, each) if where.complexes > 1 else np.zeros(0)
-        complexes = Complexes(*where, through, last_level_capacity(machine, each))
+        complexes = Complexes(where.complexes, where.adjacent, through, last_level_capacity(machine, each))
         if where.complexes > 1:
             spread = "fill one after the other of" if pinning == COMPACT else "are spread over"
             more.append(f"threads {spread} {where.complexes} complexes of {each} CPUs, each with a last level of its own")

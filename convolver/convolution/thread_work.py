@@ -46,8 +46,8 @@ class ClassWork:
 
 @dataclass(frozen=True)
 class TimesApart:
-    """A program on a machine with its threads on several complexes: how many times slower each block is than on one, and its
-    times there."""
+    """A program on a machine with its threads on several complexes, or several on a core: how many times slower each block is
+    than where each has a core of one complex, and its times there."""
 
     slower: NDArray[np.float64]
     times: BlockTimes

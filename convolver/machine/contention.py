@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +18,7 @@ from convolver.errors import PredictionError
 from convolver.machine.cores import choose_core
 from convolver.machine.hierarchy import Level
 from convolver.machine.maps import Curve, Point
+from convolver.machine.memory_system import Placement
 from convolver.machine.profile import PLACED, MachineProfile
 
 _SHARED_CORE = 1.25
@@ -125,13 +125,6 @@ THREADS_PER_CORE = "threads_per_core"
 """Field of a derived CPU."""
 
 
-class Placement(NamedTuple):
-    """On which of so many complexes a program's threads are: thread t on number t // adjacent % complexes."""
-
-    complexes: int = 1
-    adjacent: int = 1
-
-
 def has_siblings(machine: MachineProfile) -> bool:
     """Tell whether two CPUs share a core, where probes saw that or the profile says so."""
     return any(shares_core(one.slowdown) for one in machine.neighbours) or machine.cpu.get(THREADS_PER_CORE, 1) > 1
@@ -159,9 +152,9 @@ def placement(machine: MachineProfile, cores: int, compact: bool) -> Placement:
 
 
 def placed(machine: MachineProfile, where: Placement) -> MachineProfile:
-    """Return the machine with a last level for each of the complexes."""
-    if where.complexes < 2:
+    """Return the machine with a last level for each of the complexes, and private levels that threads of a core share."""
+    if where == Placement():
         return machine
-    name = f"{machine.name}+{where.complexes}complexes"
+    name = f"{machine.name}+{where.complexes}complexes" + (f"+{where.cores}cores" if where.cores else "")
     changes = (*machine.changes, f"threads on {where.complexes} complexes")
     return msgspec.structs.replace(machine, name=name, cpu={**machine.cpu, PLACED: list(where)}, changes=changes)

@@ -24,14 +24,22 @@ from convolver.schema import document_id
 PAGE_BYTES = 4096
 
 
+class Placement(NamedTuple):
+    """Where threads are: thread t on complex t // adjacent % complexes, which has a last level of its own, and on core
+    t % cores, in turn with others; 0 cores: each thread has one."""
+
+    complexes: int = 1
+    adjacent: int = 1
+    cores: int = 0
+
+
 class MemorySystem(NamedTuple):
-    """``tlb`` has the levels for one size of page. ``placed``: so many last levels; thread t of a program uses number
-    t // (the second) % (the first)."""
+    """``tlb`` has the levels for one size of page. ``placed``: which of its levels threads share."""
 
     hierarchy: tuple[Level, ...]
     tlb: tuple[TlbLevel, ...] = ()
     semantics: str = "write-back"
-    placed: tuple[int, int] = (1, 1)
+    placed: Placement = Placement()
 
     @property
     def plain(self) -> bool:
@@ -54,7 +62,7 @@ class MemorySystem(NamedTuple):
             document["tlb"] = [msgspec.to_builtins(level) for level in self.tlb]
         if self.semantics != "write-back":
             document["semantics"] = self.semantics
-        if self.placed[0] > 1:
+        if self.placed != Placement():
             document["placed"] = list(self.placed)
         return document
 

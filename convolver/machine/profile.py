@@ -17,7 +17,7 @@ from convolver.machine.core_figures import CoreFigure, MixedKind
 from convolver.machine.hierarchy import Level, TlbLevel
 from convolver.machine.kernel_costs import KernelCost, check_kernel_costs
 from convolver.machine.maps import MEMORY, Curve, Point, Rate, check_curves, plateau
-from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, make_system, parse_system
+from convolver.machine.memory_system import PAGE_BYTES, MemorySystem, Placement, make_system, parse_system
 from convolver.machine.page_frames import in_frames
 from convolver.schema import document_id, load_document, save_document
 
@@ -197,9 +197,8 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return make_system(self.hierarchy, self.tlb, self.semantics, self.page_bytes)._replace(placed=self._placed)
 
     @property
-    def _placed(self) -> tuple[int, int]:
-        complexes, adjacent = self.cpu.get(PLACED, (1, 1))
-        return int(complexes), int(adjacent)
+    def _placed(self) -> Placement:
+        return Placement(*map(int, self.cpu.get(PLACED, ())))
 
     @property
     def known_cpus(self) -> int:

@@ -15,6 +15,7 @@ from convolver._native.detailed_engine import AnySimulator
 from convolver._native.relay import Relay
 from convolver._native.simulator import Counts, Geometry, Simulator
 from convolver.machine.hierarchy import PAGE_FRAMES, POLICIES, Level
+from convolver.machine.memory_system import MemorySystem
 from convolver.machine.page_frames import lines_of_page
 from convolver.simulation.detailed import DetailedMachine, Details
 from convolver.simulation.parallel import ParallelSimulator, SideBySide, dealt, shares
@@ -46,6 +47,13 @@ def _set_geometry(level: Level, classes: int) -> tuple[int, int]:
     return class_geometry(level.sets, level.ways, classes)
 
 
+def _sharing(system: MemorySystem, number: int) -> dict[str, Any]:
+    """Return which threads share a level, as :class:`Geometry` has it."""
+    if number >= system.private_levels:
+        return {"parts": system.placed.complexes, "adjacent": system.placed.adjacent}
+    return {"parts": system.placed.cores} if system.placed.cores else {"own": True}
+
+
 class Group:
     """The machines of one pass; those with equal memory systems share one simulation.
 
@@ -75,9 +83,7 @@ class Group:
                     *_set_geometry(level, classes),
                     line_bytes=level.line_bytes,
                     policy=POLICIES.index(level.policy),
-                    own=number < system.private_levels,
-                    parts=system.placed[0],
-                    adjacent=system.placed[1],
+                    **_sharing(system, number),
                     frames=level.index == PAGE_FRAMES,
                 )
                 for number, level in enumerate(system.hierarchy[: 1 if farther is not None and key in farther._place else None])

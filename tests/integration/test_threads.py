@@ -568,6 +568,44 @@ def test_sets_that_overflow_one_last_level_fit_in_two(tmp_path):
     assert any("spread over 2 complexes of 8 CPUs" in note for note in apart.assumptions)
 
 
+TURNS = """
+#include <omp.h>
+enum { LINES = 5120 };
+static struct { void *next; long rest[7]; } cells[4][LINES] __attribute__((aligned(4096)));
+static int order[LINES];
+int main(void)
+{
+    for (unsigned i = 0, j, state = 1; i < LINES; i++) {
+        j = (state = state * 1664525 + 1013904223) / 8 % (i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (int n = 0; n < 4; n++)
+        for (int i = 0; i < LINES; i++)
+            cells[n][order[i]].next = &cells[n][order[(i + 1) % LINES]];
+    for (int turn = 0; turn < 200; turn++)
+#pragma omp parallel num_threads(4)
+    {
+        void **at = (void **)cells[omp_get_thread_num()];
+        for (long i = 0; i < LINES; i++)
+            at = *at;
+        __asm__ volatile("" : : "r"(at));
+    }
+}
+"""
+
+
+def test_threads_in_turn_on_a_core_share_its_private_caches(tmp_path):
+    """Each of four walks 320 KiB between barriers; a second level has 512 KiB."""
+    (tmp_path / "turns.c").write_text(TURNS)
+    subprocess.run(["gcc", "-O1", "-fopenmp", "-o", tmp_path / "turns", tmp_path / "turns.c"], check=True)
+    trace([str(tmp_path / "turns")], output=tmp_path / "turns.cvt", sampling=SamplingPlan(engine="valgrind"))
+    found, machine = Trace.load(tmp_path / "turns.cvt"), find_machine("cloud-epyc-milan")
+    times, threads = convolve(analyze(found, [machine]), machine), ThreadReplay(found)
+    two, four = (threads.on(machine, times, cores=cores).processor_seconds for cores in (2, 4))
+    assert two > 1.7 * four
+
+
 HANDED = """
 #include <omp.h>
 #include <stdlib.h>

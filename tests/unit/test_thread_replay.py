@@ -738,9 +738,9 @@ def test_complexes_follow_the_core_and_what_the_system_shows():
     assert complex_cpus(seen) == 16
     pairs = msgspec.structs.replace(milan, neighbours=(Neighbour(cpu=1, slowdown=1.6),))
     assert complex_cpus(pairs) == 16
-    assert placement(milan, 8, compact=True) == placement(intel, 64, compact=True) == (1, 1)
-    assert placement(milan, 20, compact=True) == (3, 8)
-    assert placement(milan, 20, compact=False) == (3, 1)
+    assert placement(milan, 8, compact=True) == placement(intel, 64, compact=True) == (1, 1, 0)
+    assert placement(milan, 20, compact=True) == (3, 8, 0)
+    assert placement(milan, 20, compact=False) == (3, 1, 0)
 
 
 def test_bandwidth_of_more_cores_saturates():
