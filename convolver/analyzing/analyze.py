@@ -16,10 +16,11 @@ from convolver._native.trace_decoder import Decoder
 from convolver.analyzing import analysis_store
 from convolver.analyzing.analysis_store import StoredAnalysis
 from convolver.analyzing.core_cycles import core_cycles, cycle_seconds, has_paths
-from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_frames, with_scattered
+from convolver.analyzing.falls import Falls, blended, fold, page_misses, with_frames, with_scattered, with_written_past
 from convolver.analyzing.kept import asked_of_last, assumed_seconds, miss_ratio, size_shares
 from convolver.analyzing.known_lines import unread_lines
 from convolver.analyzing.program_analysis import Analysis, MachineAnalysis
+from convolver.analyzing.written_past import written_past
 from convolver.artifacts import load
 from convolver.errors import CoverageError, ProvenanceError, SchemaError, UsageError
 from convolver.execution.core_time import core_table, gather_paths
@@ -206,12 +207,15 @@ def _found(
     if lines is not None:
         lines.keep()
     counts = trace.signature.table
+    past = written_past(trace)
     falls = []
     for machine, systems, _ in wanted:
         busy = _busy(trace, machine)
         where = _kept(rates.table, machine, systems, every, counts, busy)
         if systems.framed is not None:
             where = with_frames(where, fold(rates.table, every[systems.framed.id].name, _levels(machine), counts.height))
+        if past is not None:
+            where = with_written_past(where, past.bytes_each / machine.hierarchy[-1].line_bytes, past.share)
         falls.append(where)
     near = [(machine, where) for (machine, _, _), where in zip(wanted, falls, strict=True)]
     cores = core_cycles(trace, near, samples[0] if samples else None, progress, core_error)

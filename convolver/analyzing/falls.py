@@ -137,6 +137,20 @@ def with_frames(where: Falls, other: Falls) -> Falls:
     return replace(where, scattered=lines) if other.brought.any() else where
 
 
+def with_written_past(where: Falls, lines: Array, share: Array) -> Falls:
+    """Return shares in which so many lines per reference of each block are written past the caches, by that ``share`` of what it
+    stores: each comes as one in order from memory, and none is fetched or leaves a level dirty."""
+    fetched = where.served[:, 1:] * (1 - np.minimum(lines / np.maximum(where.served[:, 1:].sum(axis=1), 1e-12), 1.0))[:, None]
+    fetched[:, -1] += lines
+    served = np.hstack([1 - fetched.sum(axis=1, keepdims=True), fetched])
+    past = np.divide(lines, fetched[:, -1], out=np.zeros_like(lines), where=fetched[:, -1] > 0)
+    brought = where.brought.copy()
+    brought[:, -1] *= (1 - past)[:, None]
+    brought[:, -1, SEQUENTIAL] += past * where.brought.any()
+    hit_rates, written_back = np.cumsum(served[:, :-1], axis=1), where.written_back * (1 - share)[:, None]
+    return replace(where, served=served, hit_rates=hit_rates, written_back=written_back, brought=brought)
+
+
 def blended(falls: Sequence[Falls], shares: Sequence[float]) -> Falls:
     """Return the mean of where references fall with several last levels, weighted by ``shares``, which add up to 1; what streams
     did is that of the level with the largest share."""

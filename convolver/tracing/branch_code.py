@@ -39,8 +39,8 @@ class CodeBranches(NamedTuple):
     goes_on: NDArray[np.bool_]
 
 
-def _opcodes(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the rows without prefixes, with room after them, and how many bytes are left in each."""
+def opcodes(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the rows without legacy prefixes, with room after them, and how many bytes are left in each."""
     count = len(codes.lengths)
     padded = np.concatenate([codes.rows, np.zeros((count, 8), dtype=np.uint8)], axis=1)
     at, each = np.zeros(count, dtype=np.int64), np.arange(count)
@@ -56,7 +56,7 @@ def _opcodes(codes: Codes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 def transfers(codes: Codes) -> NDArray[np.bool_]:
     """Return where an instruction can continue elsewhere than after itself; unknown code can."""
-    body, left = _opcodes(codes)
+    body, left = opcodes(codes)
     first, second = body[:, 0], body[:, 1]
     found = _TRANSFERS[first]
     found = np.where(first == 0x0F, (left < 2) | _TRANSFERS_0F[second], found)
@@ -73,7 +73,7 @@ def _signed(body: NDArray[np.uint8], begin: int, size: NDArray[np.int64]) -> NDA
 
 def branches(codes: Codes) -> CodeBranches:
     """Return where instructions jump. Unknown code goes on."""
-    body, left = _opcodes(codes)
+    body, left = opcodes(codes)
     first, second = body[:, 0], body[:, 1]
     there = left > 0
     short, jump = _SHORT[first] & there, np.isin(first, (0xEB, 0xE9)) & there
