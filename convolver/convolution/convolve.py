@@ -268,6 +268,7 @@ def _known(where: Falls, machine: MachineProfile, core: CoreSeconds | None, in_o
         None if core is None else core.errors,
         table.name,
         how not in HOW,
+        machine.clock_range,
     )
 
 

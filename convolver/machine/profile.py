@@ -316,6 +316,14 @@ class MachineProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         fastest = [entry.seconds for entry in self.floating_point if entry.operation == "cycle"]
         return max(usual / min(fastest), 1.0) if fastest else 1.0
 
+    @property
+    def clock_range(self) -> float:
+        """How far the core's clock moved while it was probed: the logarithm of its usual cycle over the shortest; 0 where the
+        profile does not say."""
+        noise = self.provenance.get("noise", {})
+        least, usual = noise.get("cycle_seconds_least", 0.0), noise.get("cycle_seconds_median", 0.0)
+        return math.log(usual / least) if usual > least > 0 else 0.0
+
     def flop_rate(self, operation: str = "mixed", *, width_bytes: int = 8) -> float:
         """Return floating-point operations per second with operands in registers.
 

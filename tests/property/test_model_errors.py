@@ -56,10 +56,10 @@ def test_core_errors_grow_with_the_number_they_are_drawn_by(one, other):
 
 def test_cores_that_were_not_timed_err_more():
     normal = np.linspace(-3, 3, 7)
-    assert core_errors(normal, "zen3") == pytest.approx(1.4 * core_errors(normal))
+    assert core_errors(normal, "zen3") == pytest.approx(1.3 * core_errors(normal))
     assert core_errors(normal, "zen4", guessed=True) == pytest.approx(2.2 * core_errors(normal))
 
 
 def test_core_errors_have_the_measured_percentiles():
     drawn = core_errors(np.random.default_rng(2).standard_normal(100_000))
-    assert np.quantile(drawn, (0.05, 0.5, 0.95)) == pytest.approx((-0.145, 0.016, 0.378), abs=0.01)
+    assert np.quantile(drawn, (0.05, 0.5, 0.95)) == pytest.approx((-0.176, 0.013, 0.268), abs=0.01)

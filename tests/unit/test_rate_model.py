@@ -162,6 +162,17 @@ def test_walks_with_data_elsewhere_err_a_little_alone(error, width):
     assert high - low == pytest.approx(width, rel=0.3)
 
 
+def test_core_time_varies_as_the_probed_clock_did():
+    def variance(**noise):
+        one = msgspec.structs.replace(known(), provenance={"noise": {"median_spread": 0.0, **noise}})
+        times = convolved(signature(loads(1000)), hit_rates([(0, 1000, 0, 0)], one), one, near=[1e-3])
+        return np.log(times.draws).var()
+
+    steady, moving = variance(), variance(cycle_seconds_least=1.0, cycle_seconds_median=1.5)
+    assert variance(cycle_seconds_least=1.0, cycle_seconds_median=1.0) == steady
+    assert moving - steady == pytest.approx(np.log(1.5) ** 2 / 3, rel=0.3)
+
+
 def test_what_two_kinds_of_core_err_by_does_not_cancel():
     amd = {"vendor": "AuthenticAMD", "family": "25", "model_number": "33"}
     width = []
