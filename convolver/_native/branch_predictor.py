@@ -34,9 +34,12 @@ EDGE = layout("cv_edge")
 class Branches:
     """Predicts the branches of paths one after another: one predictor, whose state goes on from piece to piece."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, *, flags_alone: bool = False) -> None:
+        """``flags_alone``: nothing is counted."""
         self._trace = decoder.handle  # not the decoder: it keeps this, and a cycle would keep both
         self.handle: Any = owned(lib.cv_branches_new(decoder.handle), lib.cv_branches_free)
+        if flags_alone:
+            lib.cv_branches_flags_alone(self.handle)
 
     def attach(self, paths: Paths) -> None:
         """Walk all that is built from now on, in C. Readers in C that are added later find the flags of each piece."""

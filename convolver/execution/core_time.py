@@ -89,7 +89,7 @@ def core_table(machine: MachineProfile) -> tuple[CoreTable, str]:
 
 def gather_paths(trace: Trace, decoder: Decoder, paths: Paths, plan: SamplePlan = PLAN) -> PathSample:
     """Return a sample of the path that ``decoder`` decodes of a trace from now on: what :func:`core_times` needs of it."""
-    branches = Branches(decoder)
+    branches = Branches(decoder, flags_alone=True)
     branches.attach(paths)
     return PathSample(decoder, paths, branches, plan, trace.site_blocks, len(trace.blocks))
 

@@ -32,6 +32,7 @@ struct cv_branches {
     uint32_t turn;      /* segment of its turns, NO_SEGMENT: none yet */
     uint64_t turns;
     int beginning; /* no visit of the path came yet */
+    int flags_alone;
     uint8_t *flags;
     size_t flag_capacity;
 };
@@ -217,6 +218,8 @@ cv_status cv_branches_walk(cv_branches *b, const cv_path *path, uint8_t *flags)
         unsigned found = there == CV_PATH_UNKNOWN ? 0 : step(b, end, segments[there].address);
         if (flags)
             flags[i] = (uint8_t)found;
+        if (b->flags_alone)
+            continue;
         follow_repetition(b, here, end, segments[here].address, i >= path->warm_visits);
         if (i >= path->warm_visits) {
             cv_branch_counts *counts = &b->counts[here];
@@ -228,6 +231,8 @@ cv_status cv_branches_walk(cv_branches *b, const cv_path *path, uint8_t *flags)
     }
     return CV_OK;
 }
+
+void cv_branches_flags_alone(cv_branches *branches) { branches->flags_alone = 1; }
 
 cv_status cv_branches_sink(void *context, const cv_path *path)
 {

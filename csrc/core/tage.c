@@ -38,18 +38,17 @@ unsigned cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int t
     cv_tage_entry *entry[CV_TAGE_TABLES];
     uint16_t tag[CV_TAGE_TABLES];
     uint8_t *const bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL], *const last = &tage->own[branch % CV_TAGE_BIMODAL];
-    int provider = -1, base = *bimodal >= 2, other = base; /* other: what the next shorter history says */
+    int provider = -1, next = -1, base = *bimodal >= 2; /* next: the next shorter history that knows the branch */
 #pragma GCC unroll 6
-    for (int table = 0; table < CV_TAGE_TABLES; table++) {
+    for (int table = CV_TAGE_TABLES - 1; table >= 0 && next < 0; table--) { /* where they know it, shorter ones need not be asked */
         const uint64_t h = cv_history_hash(history, history_length[table], (unsigned)table, branch);
         entry[table] = &tage->tagged[table][h % CV_TAGE_ENTRIES];
         tag[table] = (uint16_t)(1 + (h >> 20) % 1023);
-        if (entry[table]->tag == tag[table]) {
-            other = provider < 0 ? base : entry[provider]->counter >= 0;
-            provider = table;
-        }
+        if (entry[table]->tag == tag[table])
+            *(provider < 0 ? &provider : &next) = table;
     }
     int predicted = base;
+    const int other = next < 0 ? base : entry[next]->counter >= 0;
     if (provider >= 0) {
         cv_tage_entry *e = entry[provider];
         int own = e->counter >= 0, fresh = !e->useful && (e->counter == 0 || e->counter == -1);

@@ -22,7 +22,7 @@ int cv_targets_step(cv_targets *targets, cv_history *history, uint64_t branch, u
     cv_target_entry *const last = &targets->last[branch % CV_TARGET_LAST], *entry[CV_TARGET_TABLES];
     uint64_t key[CV_TARGET_TABLES], predicted = last->key == branch ? last->target : 0;
     int provider = -1;
-    for (int table = 0; table < CV_TARGET_TABLES; table++) {
+    for (int table = CV_TARGET_TABLES - 1; table >= 0 && provider < 0; table--) {
         key[table] = cv_history_hash(history, history_length[table], (unsigned)table, branch) | 1; /* 0 marks an empty entry */
         entry[table] = &targets->by_history[table][(key[table] >> 1) % CV_TARGET_ENTRIES];
         if (entry[table]->key == key[table])

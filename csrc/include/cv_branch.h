@@ -67,6 +67,8 @@ typedef struct cv_branches cv_branches;
 /* `trace` says what the segments are and must live as long. NULL when there is no memory. */
 cv_branches *cv_branches_new(const cv_trace *trace);
 void cv_branches_free(cv_branches *branches);
+/* Count nothing from now on: only the flags of visits are asked for. */
+void cv_branches_flags_alone(cv_branches *branches);
 
 /* Walks one piece. `flags`: one enum cv_visit_flags a visit, or NULL. Segments must be defined: CV_ERROR_ARGUMENT. */
 cv_status cv_branches_walk(cv_branches *branches, const cv_path *path, uint8_t *flags);

@@ -85,12 +85,15 @@ def programs(draw):
 def walked(wire, max_visits=1 << 20, warmup=False):
     decoder = Decoder()
     built = Paths(decoder, max_visits, warmup=warmup)
-    attached, by_hand = Branches(decoder), Branches(decoder)
+    attached, by_hand, silent = Branches(decoder), Branches(decoder), Branches(decoder, flags_alone=True)
     attached.attach(built)
     collector = PathCollector(built)
     decoder.feed(wire)
     decoder.flush()
-    flags = [walk(by_hand, piece) for piece in collector.take()]
+    pieces = collector.take()
+    flags = [walk(by_hand, piece) for piece in pieces]
+    assert [walk(silent, piece) for piece in pieces] == flags
+    assert not silent.counts()["visits"].any()
     for own, other in ((by_hand.counts(), attached.counts()), (by_hand.edges(), attached.edges())):
         assert np.array_equal(own, other)
     return by_hand, flags
