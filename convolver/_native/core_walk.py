@@ -107,6 +107,12 @@ class Core:
         pointers = [pointer(a, name) for a, name in zip(optional, names, strict=True)]
         check(lib.cv_core_walk(self.handle, path, *pointers), "Walking a path through a core model")
 
+    def turn(self, segments: NDArray[np.int64], warm: int, turns: int) -> None:
+        """Walk each of these segments alone, so many times in a row after ``warm`` that are not counted, without references."""
+        numbers = _typed(segments, np.uint32)
+        status = lib.cv_core_turn(self.handle, pointer(numbers, "uint32_t *"), len(numbers), warm, turns)
+        check(status, "Walking segments through a core model")
+
     def _counts(self, counts: Any) -> NDArray[np.uint64]:
         return copied(counts, self._ops, np.dtype(np.uint64))
 

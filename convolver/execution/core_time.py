@@ -213,12 +213,12 @@ class _CoreWalks:
         Those which together have next to none of the program's instructions, and of very many most, are taken to cost what the
         others do.
         """
-        definitions, blocks = self.trace.definitions, self.trace.blocks
+        blocks = self.trace.blocks
         work = np.where(unseen, self.executions * self.length, 0.0)
         chosen, alike = _chosen_static(work, float((self.executions * self.length).sum()))
         if not len(chosen):
             return np.where(unseen, self.length, 0.0), np.zeros(len(blocks), dtype=bool)
-        cycles, chained = static_cycles(definitions, blocks, self._on(table)[0], table, chosen)
+        cycles, chained = static_cycles(blocks, self._on(table)[0], table, chosen)
         each = (cycles[alike] * self.executions[alike]).sum() / max(work[alike].sum(), 1e-300)
         cycles[unseen] = np.where(cycles[unseen] > 0, cycles[unseen], each * self.length[unseen])
         return cycles, chained

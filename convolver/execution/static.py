@@ -11,20 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convolver._native.core_walk import Code, Core
-from convolver._native.path_builder import UNKNOWN, PathWindow
 from convolver.execution.core_parameters import core_parameters
 from convolver.execution.program import Operations, fused
 from convolver.machine.cores import CoreTable
-from convolver.tracing.blocks import Blocks, Instructions
-from convolver.tracing.definitions import Definitions
+from convolver.tracing.blocks import Blocks
 
 TURNS = 24
 WARM_TURNS = 8
 
 
-def _blocks_code(definitions: Definitions, blocks: Blocks, operations: Operations) -> tuple[Code, NDArray[np.bool_]]:
+def _blocks_code(blocks: Blocks, operations: Operations) -> tuple[Code, NDArray[np.bool_]]:
     """Return the code with one segment a block, and which blocks jump back to themselves."""
-    distinct = Instructions(definitions)
+    distinct = blocks.distinct
     example = distinct.example
     block = blocks.instruction_blocks[example]
     first = np.searchsorted(block, np.arange(len(blocks) + 1))
@@ -41,23 +39,19 @@ def _blocks_code(definitions: Definitions, blocks: Blocks, operations: Operation
 def _cycles(table: CoreTable, operations: Operations, code: Code, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the cycles of one turn of each chosen block (segment of the code), each on its own."""
     core = Core(core_parameters(table), operations.classes, code)
-    nothing = np.zeros(0, dtype=np.uint64)
-    for block in chosen.tolist():
-        visits = np.full(WARM_TURNS + TURNS, block, dtype=np.uint32)
-        references = np.zeros(len(visits) + 1, dtype=np.uint32)
-        core.walk(PathWindow(0, 1, False, UNKNOWN, WARM_TURNS, visits, references, nothing, nothing.astype(np.uint32)))
+    core.turn(chosen, WARM_TURNS, TURNS)
     sums = np.add.reduceat(np.append(core.cycles, 0), code.first_op[:-1].astype(np.int64)).astype(float)
     sums[np.diff(code.first_op) == 0] = 0
     return sums / TURNS
 
 
 def static_cycles(
-    definitions: Definitions, blocks: Blocks, operations: Operations, table: CoreTable, chosen: NDArray[np.int64]
+    blocks: Blocks, operations: Operations, table: CoreTable, chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the cycles of one execution of the chosen blocks, 0 for all others, and which of them dependences limit."""
     if not len(chosen):
         return np.zeros(len(blocks)), np.zeros(len(blocks), dtype=bool)
-    code, loops = _blocks_code(definitions, blocks, operations)
+    code, loops = _blocks_code(blocks, operations)
     free = code.op.copy()
     free["n_reads"] = free["n_addresses"] = 0
     ports = _cycles(table, operations, code._replace(op=free), chosen)

@@ -26,7 +26,8 @@ COUNTS = ("executions", "instructions", "loads", "stores", "load_bytes", "store_
 class Blocks:
     """Blocks in the order of (module, offset). All arrays but the last two have one element a block.
 
-    ``first_instruction`` and ``last_instruction`` are instructions of the definitions that begin and end the block.
+    ``first_instruction`` and ``last_instruction`` are instructions of the definitions that begin and end the block; ``distinct``:
+    the distinct ones of all blocks.
     """
 
     module: NDArray[np.uint32]
@@ -38,6 +39,7 @@ class Blocks:
     site_blocks: NDArray[np.uint32]
     instruction_blocks: NDArray[np.uint32]
     """Block of each of the definitions' instructions."""
+    distinct: Instructions
 
     def __len__(self) -> int:
         return len(self.module)
@@ -161,6 +163,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
             dict.fromkeys(COUNTS, nothing),
             nothing.astype(np.uint32),
             nothing.astype(np.uint32),
+            distinct,
         )
     last = np.append(first[1:], len(distinct)) - 1
     end = distinct.offset[last] + distinct.length[last].astype(np.uint64)
@@ -177,6 +180,7 @@ def rebuild_blocks(definitions: Definitions, counters: NDArray[np.uint64]) -> Bl
         counts=counts,
         site_blocks=block[distinct.number[definitions.instruction_of_site]].astype(np.uint32),
         instruction_blocks=block[distinct.number].astype(np.uint32),
+        distinct=distinct,
     )
 
 

@@ -547,3 +547,19 @@ cv_status cv_core_walk(cv_core *c, const cv_path *path, const uint8_t *flags, co
         visit(c, path, i);
     return CV_OK;
 }
+
+cv_status cv_core_turn(cv_core *c, const uint32_t *segments, size_t count, uint32_t warm, uint32_t turns)
+{
+    const size_t visits = (size_t)warm + turns;
+    uint32_t *const visit = calloc(2 * visits + 1, sizeof *visit); /* and where the references of each begin */
+    cv_status status = visit ? CV_OK : CV_ERROR_MEMORY;
+    const cv_path path = {
+        .following = CV_PATH_UNKNOWN, .visits = visits, .warm_visits = warm, .segments = visit, .first_reference = visit + visits};
+    for (size_t i = 0; i < count && !status; i++) {
+        for (size_t k = 0; k < visits; k++)
+            visit[k] = segments[i];
+        status = cv_core_walk(c, &path, NULL, NULL);
+    }
+    free(visit);
+    return status;
+}

@@ -179,6 +179,10 @@ void cv_core_owe(cv_core *core, size_t owner, const cv_core_course *course);
  * first level's) how long loads take. Both may be NULL. The pipeline is empty where the path does not continue. */
 cv_status cv_core_walk(cv_core *core, const cv_path *path, const uint8_t *flags, const uint16_t *latency);
 
+/* Walk each of some segments alone, from an empty pipeline: `turns` times in a row after `warm` times that are not counted, without
+ * references. */
+cv_status cv_core_turn(cv_core *core, const uint32_t *segments, size_t count, uint32_t warm, uint32_t turns);
+
 /* What the cycles between two issues were spent on. */
 enum cv_core_cause {
     CV_CAUSE_FRONT_END, /* instructions were not fetched in time */

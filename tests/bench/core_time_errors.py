@@ -129,7 +129,7 @@ def predict(trace: Trace, tables: Sequence[CoreTable]) -> list[Predicted]:
     code = DecodedCode(trace.definitions)
     found = []
     for table, (one,) in zip(tables, walked, strict=True):
-        static, _ = static_cycles(trace.definitions, blocks, operations(code, table), table, every)
+        static, _ = static_cycles(blocks, operations(code, table), table, every)
         windows = by_function(trace, one.table["cycles_per_execution"])
         found.append(Predicted(windows, by_function(trace, static), clock.speed))
     return found

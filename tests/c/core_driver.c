@@ -100,6 +100,9 @@ int main(void)
     const cv_path outside = {.visits = 1, .segments = &wrong, .first_reference = none};
     if (cv_core_walk(core, &outside, NULL, NULL) != CV_ERROR_ARGUMENT)
         return 4;
+    const uint32_t alone[] = {1, SEGMENTS - 1};
+    if (cv_core_turn(core, alone, 2, 3, 5) != CV_OK || cv_core_turn(core, &wrong, 1, 0, 1) != CV_ERROR_ARGUMENT)
+        return 6;
     cv_core_free(core);
     op[3].class_ = 4;
     return cv_core_new(&SOME_CORE, classes, 4, &code, &core) == CV_ERROR_ARGUMENT ? 0 : 5;

@@ -70,6 +70,22 @@ def test_an_instruction_keeps_to_the_port_that_it_was_bound_to(pairs):
     assert _walk([slow, *[choosing] * 2 * pairs, *[bound] * pairs], 1, ports=2).sum() == 9 + 2 * pairs
 
 
+@given(st.lists(st.lists(st.sampled_from([ALU, SLOW, FIRST]), max_size=4), min_size=1, max_size=5), st.integers(0, 9), st.data())
+def test_turns_of_a_segment_are_walks_of_it_alone(segments, warm, data):
+    first = np.cumsum([0, *map(len, segments)])
+    ops = np.array([_op(class_, reads=(3,), writes=(3,)) for one in segments for class_ in one], dtype=native.OP)
+    address, none = 64 * np.arange(len(segments)), np.zeros(0)
+    classes = [PortClass(0, 0, 0, 1), PortClass(7, 1, 1, 1), PortClass(1 << 20, 9, 9, 9), PortClass(1, 2, 2, 1)]
+    one, other = (Core(PARAMS, classes, Code(first, address, address + 4, ops, none, none, none)) for _ in range(2))
+    chosen = data.draw(st.lists(st.sampled_from(range(len(segments))), unique=True))
+    one.turn(np.array(chosen, dtype=np.int64), warm, 7)
+    for segment in chosen:
+        visits = np.full(warm + 7, segment)
+        other.walk(PathWindow(0, 1, False, UNKNOWN, warm, visits, np.zeros(warm + 8), none, none))
+    assert np.array_equal(one.cycles, other.cycles)
+    assert np.array_equal(one.executions, other.executions)
+
+
 FILES = {
     "integer_registers": native.INTEGER_RESULT,
     "vector_registers": native.VECTOR_RESULT,
