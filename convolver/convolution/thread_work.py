@@ -16,7 +16,7 @@ from convolver.convolution.handed_time import COSTS, handed_seconds
 from convolver.errors import UsageError
 from convolver.heavy import pl
 from convolver.machine.profile import MachineProfile
-from convolver.tracing.attribution import executions_by_counter
+from convolver.tracing.class_executions import ClassExecutions
 from convolver.tracing.reader import Trace
 from convolver.tracing.thread_log import MOST_RECORDS
 
@@ -72,13 +72,11 @@ class ThreadWork:
         self.records = log.records.copy()
         self.records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
         self._known_system = trace.signature.header.get("system") or {}
-        counts = log.counts(len(trace.counters))
-        matrix = executions_by_counter(trace.definitions, trace.blocks, counts.shape[0])
-        self._executions = (matrix @ counts).tocsr()  # blocks by classes
-        self._instructions = np.zeros(counts.shape[1])
+        self._executions = ClassExecutions.of(trace, log)
+        self._instructions = np.zeros(self._executions.classes)
         known = log.instructions()
         self._instructions[: len(known)] = known
-        self._inside = log.instructions_inside(counts.shape[1])
+        self._inside = log.instructions_inside(self._executions.classes)
         self.touched, self._handed = known_lines(trace)
         self._table = trace.signature.table
         self.touches = self._touches_by_class(trace)
@@ -90,7 +88,7 @@ class ThreadWork:
     @property
     def blocks(self) -> int:
         """How many blocks the program has."""
-        return int(self._executions.shape[0])
+        return len(self._executions)
 
     def of(
         self, machine: MachineProfile, times: BlockTimes, apart: TimesApart | None, costs: Mapping[str, float], apart_share: float
@@ -156,10 +154,10 @@ class ThreadWork:
         executions = trace.blocks.counts["executions"].astype(float)
         each = np.divide(trace.block_memops, executions, out=np.zeros_like(executions), where=executions > 0)
         blocks = rows["block"].to_numpy().astype(np.intp)
-        known = self._executions[blocks].tocoo()
+        row, classes, executed = self._executions.of_blocks(blocks)
         instructions = np.maximum(self._instructions, 1.0)
-        rates = known.data * each[blocks][known.row] / instructions[known.col]
-        found = pl.DataFrame({"row": known.row.astype(np.uint32), "work_class": known.col.astype(np.uint32), "rate": rates})
+        rates = executed * each[blocks][row] / instructions[classes]
+        found = pl.DataFrame({"row": row.astype(np.uint32), "work_class": classes.astype(np.uint32), "rate": rates})
         pairs = pl.DataFrame({"work_class": self.records["work_class"], "serial": self.records["thread"].astype(np.uint32)})
         of = ("work_class", "serial", "number")
         kinds = ("loads", "atomics", "stores")
@@ -177,10 +175,10 @@ class ThreadWork:
 
     def _by_class(self, blocks: NDArray[np.intp], values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Share values of blocks out to classes, by executions; what no class executed belongs to the first."""
-        part = self._executions[blocks]
-        whole = np.asarray(part.sum(axis=1)).ravel()
+        whole = self._executions.whole[blocks]
         each = np.divide(values, whole, out=np.zeros_like(values), where=whole > 0)
-        shared = np.asarray(part.T @ each).ravel()
+        row, classes, executed = self._executions.of_blocks(blocks)
+        shared = np.bincount(classes, executed * each[row], minlength=self._executions.classes).astype(float)
         shared[0] += float(values[whole == 0].sum())
         return shared
 

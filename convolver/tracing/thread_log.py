@@ -105,16 +105,16 @@ class ThreadLog:
         work = np.bincount(self.records["thread"], weights=self.records["instructions"].astype(float))
         return float(work.sum() / work.max()) if work.any() else 1.0
 
-    def counts(self, counters: int) -> Any:
-        """Return a sparse matrix, ``counters`` by classes: how often each counter counted in each class."""
-        from scipy.sparse import csc_array
+    @property
+    def work_classes(self) -> int:
+        """How many classes of work there are."""
+        return max([*self.classes, int(self.records["work_class"].max()) if len(self.records) else 0]) + 1
 
-        number = max([*self.classes, int(self.records["work_class"].max()) if len(self.records) else 0]) + 1
-        rows = [self.classes.get(one, np.zeros((0, 2), np.uint64)) for one in range(number)]
-        first = np.cumsum([0, *map(len, rows)])
-        pairs = np.concatenate(rows)
-        known = csc_array((pairs[:, 1].astype(float), pairs[:, 0].astype(np.int64), first), shape=(max(counters, 1), number))
-        return known
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return counters, classes and how often each counter counted in each class."""
+        pairs = np.concatenate([np.zeros((0, 2), np.uint64), *self.classes.values()])
+        classes = np.repeat(np.array(list(self.classes), dtype=np.int64), [len(one) for one in self.classes.values()])
+        return pairs[:, 0].astype(np.int64), classes, pairs[:, 1].astype(float)
 
     def instructions(self) -> NDArray[np.float64]:
         """Return the instructions of each class, within the runtime's calls included."""
