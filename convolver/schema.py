@@ -223,10 +223,13 @@ class DocumentArtifact:
         return {**self.document, "id": self.id}
 
 
-def table_header(schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header of a table artifact, id included; ``extra`` holds further JSON-able fields."""
+def table_header(
+    schema: str, table: pl.DataFrame, inputs: Mapping[str, Any], extra: Mapping[str, Any], digest: str | None = None
+) -> dict[str, Any]:
+    """Return the header of a table artifact, id included; ``extra`` holds further JSON-able fields. ``digest``: the table's,
+    where it is known."""
     header = {"schema": schema, "version": KINDS[schema].version, "inputs": dict(inputs), **extra}
-    header["id"] = document_id({**header, "digest": table_digest(table)})
+    header["id"] = document_id({**header, "digest": digest or table_digest(table)})
     return header
 
 

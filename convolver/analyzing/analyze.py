@@ -174,8 +174,8 @@ def _of_trace(trace: PredictableTrace, machines: Sequence[MachineProfile], core_
         analysis_store.keep(trace.id, one, trace.signature)
     found = known | {one.part.key: one for one in fresh}
     entries = [(machine, entry) for machine, key in zip(machines, keys, strict=True) if (entry := found[key]) is not None]
-    named = {machine.name: entry.hit_rates.renamed({entry.part.key: machine.name}) for machine, entry in entries}
-    hits = HitRates.joined(list(named.values()))
+    named = {machine.name: (entry.hit_rates, {entry.part.key: machine.name}) for machine, entry in entries}
+    hits = HitRates.joined([rates for rates, _ in named.values()], [names for _, names in named.values()])
     parts = {(machine.name, entry.part.key): replace(entry.part, machine=machine.name) for machine, entry in entries}
     inputs = {"trace": trace.id, "signature": trace.signature.id, "hit_rates": hits.id}
     sampling = trace.header.get("sampling")

@@ -14,7 +14,7 @@ from convolver.convolution.system_time import SystemTime, ratio_with_system, wit
 from convolver.convolution.uncertainty import Drawn, interval_ends
 from convolver.errors import SchemaError
 from convolver.heavy import pl
-from convolver.schema import TableArtifact, table_header
+from convolver.schema import TableArtifact, table_digest, table_header
 
 SCHEMA = "convolver.block_times"
 TEXT = ("machine", "module", "function", "file", "data_set_location")
@@ -97,6 +97,8 @@ class BlockTimes(TableArtifact):
     """
 
     schema = SCHEMA
+    _digest: str | None = None
+    """Hash of the table, where it was just made: that of many blocks takes long."""
 
     def __init__(self, table: pl.DataFrame, header: Mapping[str, Any]) -> None:
         """Take a checked table and its complete header; :meth:`make` computes the header."""
@@ -104,9 +106,18 @@ class BlockTimes(TableArtifact):
         super().__init__(table, header)
 
     @classmethod
-    def make(cls, table: pl.DataFrame, *, inputs: Mapping[str, Any], **extra: Any) -> BlockTimes:
-        """Return the artifact of a table; ``extra`` are machine, levels, overlap, shares, assumptions, command."""
-        return cls(table, table_header(SCHEMA, table, inputs, {**extra, "seconds": float(table["seconds"].sum())}))
+    def make(cls, table: pl.DataFrame, *, inputs: Mapping[str, Any], digest: str | None = None, **extra: Any) -> BlockTimes:
+        """Return the artifact of a table; ``extra`` are machine, levels, overlap, shares, assumptions, command; ``digest``: the
+        table's, where it is known."""
+        digest = digest or table_digest(table)
+        found = cls(table, table_header(SCHEMA, table, inputs, {**extra, "seconds": float(table["seconds"].sum())}, digest))
+        found._digest = digest
+        return found
+
+    def with_fields(self, **fields: Any) -> BlockTimes:
+        """Return the same times with other fields of the header."""
+        kept = {name: value for name, value in self.header.items() if name not in OWN_FIELDS}
+        return self.make(self.table, inputs=self.inputs, digest=self._digest, **{**kept, **fields})
 
     @property
     def machine(self) -> str:
@@ -178,8 +189,7 @@ class BlockTimes(TableArtifact):
 
     def with_elapsed(self, elapsed: Mapping[str, Any]) -> BlockTimes:
         """Return these times with the replay of the program's threads."""
-        extra = {name: value for name, value in self.header.items() if name not in OWN_FIELDS}
-        return self.make(self.table, inputs=self.inputs, **{**extra, "elapsed": dict(elapsed)})
+        return self.with_fields(elapsed=dict(elapsed))
 
     def ratio_to(self, target: BlockTimes) -> float | None:
         """Return this processor time / the target's, with system time where both know theirs; None where that takes none."""

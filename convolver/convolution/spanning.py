@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convolver.convolution.block_times import DRAWS, OWN_FIELDS, BlockTimes
+from convolver.convolution.block_times import BlockTimes
 
 _SEED = 2005
 
@@ -36,9 +36,8 @@ def spanning(times: BlockTimes, other: BlockTimes) -> BlockTimes:
             for name, draws in times.function_draws.items()
         ],
     }
-    kept = {name: value for name, value in times.header.items() if name not in (*OWN_FIELDS, *DRAWS)}
-    kept["assumptions"] = [*kept["assumptions"], f"the interval reaches to {other.seconds:.3g} s, what '{other.machine}' takes"]
-    return BlockTimes.make(times.table, inputs=times.inputs, **kept, **drawn)
+    reach = f"the interval reaches to {other.seconds:.3g} s, what '{other.machine}' takes"
+    return times.with_fields(assumptions=[*times.header["assumptions"], reach], **drawn)
 
 
 def _thousandths(draws: NDArray[np.float64], seconds: float) -> list[int]:

@@ -83,29 +83,29 @@ class HitRates(TableArtifact):
 
     def renamed(self, names: Mapping[str, str]) -> HitRates:
         """Return the rows of some machines under new names, in the order of the names."""
-        documents = {document["machine"]: document for document in self.header["machines"]}
+        return HitRates.joined([self], [names])
+
+    def _named(self, names: Mapping[str, str]) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+        """Return rows and documents of some machines under new names."""
         column = pl.col("machine")
         rows = [self.table.filter(column == old).with_columns(machine=pl.lit(new)) for old, new in names.items()]
-        return HitRates.make(
-            pl.concat(rows),
-            machines=[{**documents[old], "machine": new} for old, new in names.items()],
-            references=self.references,
-            inputs=self.inputs,
-            sampling=self.header["sampling"],
-        )
+        return pl.concat(rows), [{**self._document(old), "machine": new} for old, new in names.items()]
 
     @classmethod
-    def joined(cls, parts: Sequence[HitRates]) -> HitRates:
-        """Return the hit rates of several machines on one trace as one artifact.
+    def joined(cls, parts: Sequence[HitRates], names: Sequence[Mapping[str, str]] = ()) -> HitRates:
+        """Return the hit rates of several machines on one trace as one artifact; ``names``: of each part the machines that are
+        taken, with what they are called there (none: all as they are called).
 
         Raises :class:`ProvenanceError` for two traces.
         """
         first = parts[0]
         if any(part.inputs != first.inputs for part in parts):
             raise ProvenanceError("Hit rates of different traces cannot be joined; simulate the machines on one trace.")
+        known = [part._named(own) for part, own in zip(parts, names, strict=True)] if names else None
+        known = known or [(part.table, part.header["machines"]) for part in parts]
         return cls.make(
-            pl.concat([part.table for part in parts], how="diagonal"),
-            machines=[document for part in parts for document in part.header["machines"]],
+            pl.concat([rows for rows, _ in known], how="diagonal"),
+            machines=[document for _, documents in known for document in documents],
             references=first.references,
             inputs=first.inputs,
             sampling=first.header["sampling"],
