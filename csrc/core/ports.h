@@ -9,21 +9,31 @@
 
 #define CALENDAR 8192 /* cycles */
 
+/* Counts by port have the port in their low bits: of equal ones the first is the least. */
+#define PORTS 32
+#define ONE_MORE PORTS
+
+static inline void ports_count_none(uint32_t *counts)
+{
+    for (uint32_t port = 0; port < PORTS; port++)
+        counts[port] = port;
+}
+
 typedef struct {
     uint32_t cycle, taken; /* low bits of the cycle that the entry stands for; bit p: port p is taken */
 } calendar_entry;
 
 typedef struct {
     calendar_entry entry[CALENDAR];
-    uint32_t uses[32], turns; /* of each port lately */
-    uint32_t taken;           /* the port that was taken last */
+    uint32_t uses[PORTS], turns; /* of each port lately */
+    uint32_t taken;              /* the port that was taken last */
 } port_calendar;
 
 static inline void ports_clear(port_calendar *ports) { memset(ports->entry, 0xff, sizeof ports->entry); }
 
 static inline void ports_forget_uses(port_calendar *ports)
 {
-    memset(ports->uses, 0, sizeof ports->uses);
+    ports_count_none(ports->uses);
     ports->turns = 0;
 }
 
@@ -41,25 +51,29 @@ static inline calendar_entry *ports_at(port_calendar *ports, uint64_t cycle)
 static inline uint32_t ports_least(uint32_t mask, const uint32_t *counts)
 {
     assert(mask);
-    uint64_t best = UINT64_MAX; /* its count and then its number: no branch that hangs on counts, which nobody predicts */
+    uint32_t best = UINT32_MAX; /* no branch that hangs on counts, which nobody predicts */
     for (; mask; mask &= mask - 1) {
-        const uint64_t port = (uint64_t)__builtin_ctz(mask), key = (uint64_t)counts[port] << 5 | port;
-        best = key < best ? key : best;
+        const uint32_t count = counts[__builtin_ctz(mask)];
+        best = count < best ? count : best;
     }
-    return (uint32_t)best & 31;
+    return best % PORTS;
 }
 
-/* Loads and stores are not bound to one of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
-static inline uint32_t ports_choose(port_calendar *ports, uint32_t free)
+/* A port is busy from a cycle on. */
+static inline void ports_use(port_calendar *ports, calendar_entry *e, uint32_t port, uint32_t busy, uint64_t cycle)
 {
-    const uint32_t best = ports_least(free, ports->uses);
     if (!(++ports->turns & 255))
-        for (uint32_t port = 0; port < 32; port++)
-            ports->uses[port] /= 2;
-    return best;
+        for (uint32_t i = 0; i < PORTS; i++)
+            ports->uses[i] = ports->uses[i] / (2 * PORTS) * PORTS + i;
+    ports->taken = port;
+    ports->uses[port] += busy * ONE_MORE;
+    e->taken |= UINT32_C(1) << port;
+    for (uint32_t i = 1; i < busy; i++)
+        ports_at(ports, cycle + i)->taken |= UINT32_C(1) << port;
 }
 
-/* Take one of the ports in `mask` from the first cycle on in which one is free; returns that cycle. */
+/* Take one of the ports in `mask` from the first cycle on in which one is free; returns that cycle. Loads and stores are not bound to one
+ * of their ports when they are issued (scheduler.h): the free one that was used least goes first. */
 static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t busy, uint64_t cycle)
 {
     calendar_entry *e;
@@ -67,11 +81,18 @@ static inline uint64_t ports_take(port_calendar *ports, uint32_t mask, uint32_t 
     assert(mask && busy < CALENDAR);
     while (!(free = mask & ~(e = ports_at(ports, cycle))->taken))
         cycle++;
-    const uint32_t port = ports->taken = ports_choose(ports, free);
-    ports->uses[port] += busy;
-    e->taken |= UINT32_C(1) << port;
-    for (uint32_t i = 1; i < busy; i++)
-        ports_at(ports, cycle + i)->taken |= UINT32_C(1) << port;
+    ports_use(ports, e, ports_least(free, ports->uses), busy, cycle);
+    return cycle;
+}
+
+/* The same of one port. */
+static inline uint64_t ports_take_one(port_calendar *ports, uint32_t port, uint32_t busy, uint64_t cycle)
+{
+    calendar_entry *e;
+    assert(busy < CALENDAR);
+    while ((e = ports_at(ports, cycle))->taken >> port & 1)
+        cycle++;
+    ports_use(ports, e, port, busy, cycle);
     return cycle;
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEDULER_PORTS 32 /* the last one stands for none */
+#define SCHEDULER_PORTS PORTS /* the last one stands for none */
 #define SCHEDULER_NONE (SCHEDULER_PORTS - 1)
 /* Cycles from issue until an instruction that waits for nothing has left, which the walk leaves out otherwise: uiCA has five, and one more
  * to count them. */
@@ -32,13 +32,13 @@ typedef struct {
     uint32_t size, count, late_count;
     uint64_t past; /* all that left up to this cycle is gone */
     uint32_t bucket[WHEEL], spare;
-    uint32_t bound[SCHEDULER_PORTS]; /* those that wait, by port */
+    uint32_t bound[SCHEDULER_PORTS]; /* those that wait, by port (ports.h) */
 } scheduler;
 
 static inline void scheduler_clear(scheduler *s, uint64_t now)
 {
     memset(s->bucket, 0, sizeof s->bucket);
-    memset(s->bound, 0, sizeof s->bound);
+    ports_count_none(s->bound);
     for (uint32_t i = 0; i < s->size; i++)
         s->entry[i].next = (uint32_t)(i + 1 < s->size ? i + 2 : 0);
     s->spare = 1;
@@ -56,8 +56,8 @@ static inline int scheduler_new(scheduler *s, uint32_t size)
 
 static inline void late_pop(scheduler *s)
 {
-    assert(s->late_count > 0 && s->bound[s->late[0] % SCHEDULER_PORTS] > 0);
-    s->bound[s->late[0] % SCHEDULER_PORTS]--;
+    assert(s->late_count > 0 && s->bound[s->late[0] % SCHEDULER_PORTS] >= ONE_MORE);
+    s->bound[s->late[0] % SCHEDULER_PORTS] -= ONE_MORE;
     const uint64_t last = s->late[--s->late_count];
     uint32_t at = 0;
     for (uint32_t child; (child = 2 * at + 1) < s->late_count; at = child) {
@@ -77,7 +77,7 @@ static inline void scheduler_put(scheduler *s, uint64_t cycle, uint32_t port, bl
     assert(s->count < s->size && port < SCHEDULER_PORTS && cycle < UINT64_MAX / SCHEDULER_PORTS - DISPATCH_CYCLES);
     const uint64_t leaves = cycle + DISPATCH_CYCLES;
     s->count++;
-    s->bound[port]++;
+    s->bound[port] += ONE_MORE;
     if (leaves - s->past < WHEEL) {
         waiting_entry *const one = &s->entry[s->spare - 1];
         uint32_t *const bucket = &s->bucket[leaves & (WHEEL - 1)];
@@ -99,8 +99,8 @@ static inline void wheel_take(scheduler *s, uint32_t *link)
 {
     const uint32_t number = *link;
     waiting_entry *const one = &s->entry[number - 1];
-    assert(s->bound[one->port] > 0);
-    s->bound[one->port]--;
+    assert(s->bound[one->port] >= ONE_MORE);
+    s->bound[one->port] -= ONE_MORE;
     *link = one->next;
     one->next = s->spare;
     s->spare = number;
@@ -113,8 +113,8 @@ static inline void wheel_empty(scheduler *s, uint32_t *bucket)
     waiting_entry *last = NULL;
     for (uint32_t number = *bucket; number; number = last->next) {
         last = &s->entry[number - 1];
-        assert(s->bound[last->port] > 0);
-        s->bound[last->port]--;
+        assert(s->bound[last->port] >= ONE_MORE);
+        s->bound[last->port] -= ONE_MORE;
         s->count--;
     }
     if (last) {

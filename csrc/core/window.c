@@ -286,9 +286,10 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
     if (folded) {
         latency = ++c->folded % c->params.folded_period ? 0 : 1;
     } else if (kind->ports && waits) {
-        const uint32_t ports = c->params.late_ports ? kind->ports : UINT32_C(1) << scheduler_bind(&c->waiting, kind->ports);
+        const uint32_t busy = kind->half ? kind->busy + (c->odd[class_] ^= 1) : kind->busy;
         const uint64_t ready = start;
-        start = ports_take(&c->ports, ports, kind->half ? kind->busy + (c->odd[class_] ^= 1) : kind->busy, start);
+        start = c->params.late_ports ? ports_take(&c->ports, kind->ports, busy, start)
+                                     : ports_take_one(&c->ports, scheduler_bind(&c->waiting, kind->ports), busy, start);
         port = c->ports.taken;
         waited_for_port(c, start - ready, port);
         if (kind->also) {
