@@ -30,7 +30,7 @@ LONGEST = 2.1
 ISSUED = 1.1
 """Times what the issue width allows: ports of a kind that is as fast are not seen."""
 LEAST_SHARE = 0.9
-"""Of a kind's mixes that must have been seen undisturbed."""
+"""Of the other kinds, with which a kind must have been seen undisturbed."""
 EXPLAINED = 0.3
 """Share of a kind's own cycles by which its ports may err."""
 PATIENCE_SECONDS = 60
@@ -154,5 +154,8 @@ def _slots(pieces: Mapping[str, float], alone: Mapping[str, float], slot: float)
 
 
 def _seen(kind: str, asked: Sequence[Sequence[str]], seen: Mapping[str, float]) -> bool:
-    own = [mix for mix in asked if kind in (mix[1], mix[3])]
-    return bool(own) and sum(".".join(mix) in seen for mix in own) >= LEAST_SHARE * len(own)
+    """Tell whether a kind's mixes with most others were seen. Moments may mix other numbers of the same two: each balances what it
+    saw of both alone, so that a disturbed one asks for mixes that no other moment has."""
+    others = {frozenset(mix[1::2]) for mix in asked if kind in mix[1::2]}
+    known = {frozenset(mix[1::2]) for mix in asked if ".".join(mix) in seen}
+    return bool(others) and len(others & known) >= LEAST_SHARE * len(others)

@@ -248,6 +248,13 @@ def test_kinds_whose_mixes_were_disturbed_have_no_ports():
     assert port_figures([]) == port_figures([[]]) == ()
 
 
+def test_a_disturbed_moment_hides_no_ports_that_others_saw():
+    """It asks for other numbers of the same two kinds, and sees none of these mixes."""
+    alone = [_line("alone.slot", 0.2), _line("alone.alu", 0.25), _line("alone.shift", 0.5)]
+    moments = [[*alone, _line("mix.alu.2.shift.1", 0.75)], [*alone, _line("mix.alu.3.shift.1")]]
+    assert all(one.ports for one in port_figures(moments) if one.name != "slot")
+
+
 def test_mixes_of_a_moment_on_a_shared_core_do_not_count():
     def moment(taken, cycles):
         return [_line("witness.taken", taken), _line("alone.slot", cycles), _line("alone.alu", cycles)]
