@@ -154,8 +154,8 @@ def _slots(pieces: Mapping[str, float], alone: Mapping[str, float], slot: float)
 
 
 def _seen(kind: str, asked: Sequence[Sequence[str]], seen: Mapping[str, float]) -> bool:
-    """Tell whether a kind's mixes with most others were seen. Moments may mix other numbers of the same two: each balances what it
-    saw of both alone, so that a disturbed one asks for mixes that no other moment has."""
+    """Tell whether a kind's mixes with most others were seen. Moments may mix other numbers of the same two: each balances what
+    it saw of both alone, so that a disturbed one asks for mixes that no other moment has."""
     others = {frozenset(mix[1::2]) for mix in asked if kind in mix[1::2]}
     known = {frozenset(mix[1::2]) for mix in asked if ".".join(mix) in seen}
     return bool(others) and len(others & known) >= LEAST_SHARE * len(others)
