@@ -61,12 +61,6 @@ def _pack():
     return lambda: _packed(columns)
 
 
-def _scale():
-    events = _packed(_columns(300_000, _events))
-    modules = [(1, 1, 1.0), *((0, number, 2.0) for number in range(2000))]
-    return lambda: events.scale(modules=modules)
-
-
 def _replay():
     events = _packed(_columns(4_000_000, _messages))
     return lambda: events.run(_network(), record=False)
@@ -127,7 +121,7 @@ def _apply_events():
     return decoder.flush
 
 
-@pytest.mark.parametrize("call", [_pack, _scale, _replay, _feed, _unpack, _take_events, _apply_events])
+@pytest.mark.parametrize("call", [_pack, _replay, _feed, _unpack, _take_events, _apply_events])
 def test_a_signal_ends_a_long_call_at_once(call):
     def came(number, frame):
         raise SignalCameError

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int step = 0; step < 10; step++) {
 #pragma omp parallel num_threads(2) reduction(+ : sum)
-        sum += chain(3000000L * (1 + 2 * omp_get_thread_num()));
+        sum += chain(12000000L * (1 + 2 * omp_get_thread_num()));
         MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     }
     if (!rank)
