@@ -93,7 +93,7 @@ def find_bytes(trace: str, what: str) -> bytes | None:
     """Return what :func:`keep_bytes` kept of a trace, the same for all machines; None where that is nothing, or damaged."""
     try:
         kept = _path(trace, "all", what).read_bytes()
-    except OSError:
+    except (OSError, ConvolverError):
         return None
     digest, content = kept[:DIGEST_BYTES], kept[DIGEST_BYTES:]
     return content if hashlib.sha256(content).digest() == digest else None

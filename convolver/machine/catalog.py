@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from convolver.errors import UnknownMachineError, UsageError
-from convolver.locations import machine_folders
+from convolver.locations import files_in, machine_folders
 from convolver.machine.derived import DERIVED_SUFFIX, Derivation
 from convolver.machine.profile import SUFFIX, MachineProfile
 from convolver.machine.states import SEPARATOR, in_state
@@ -36,7 +36,7 @@ def list_machines() -> list[Entry]:
     found: dict[str, Entry] = {}
     for folder in machine_folders():
         for suffix in (SUFFIX, DERIVED_SUFFIX):
-            for path in sorted(folder.glob(f"*{suffix}")):
+            for path in files_in(folder, f"*{suffix}"):
                 name = path.name.removesuffix(suffix)
                 found.setdefault(name, Entry(name, path))
     return sorted(found.values())

@@ -15,7 +15,7 @@ import msgspec
 
 from convolver.errors import MachineError, SchemaError
 from convolver.foreign_text import decode_toml
-from convolver.locations import core_folder
+from convolver.locations import core_folder, files_in
 from convolver.outputs import save_text
 
 FOLDER = Path(__file__).parent / "data" / "cores"
@@ -182,7 +182,7 @@ def _bundled_table(name: str) -> CoreTable:
 @lru_cache(maxsize=4)
 def _tables(folder: Path) -> dict[str, CoreTable]:
     try:
-        tables = [parse_core(path.read_text(errors="replace"), str(path)) for path in sorted(folder.glob("*.toml"))]
+        tables = [parse_core(path.read_text(errors="replace"), str(path)) for path in files_in(folder, "*.toml")]
     except OSError as error:
         raise MachineError(f"The core tables in {folder} cannot be read: {error.strerror}.") from error
     return {table.name: table for table in tables}

@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from convolver.locations import data_folder
+
 _KEY_BYTES = 32
 
 
 def _key_file() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("convolver")) / "origin.key"
+    return data_folder() / "origin.key"
 
 
 def _key(make: bool) -> bytes | None:
