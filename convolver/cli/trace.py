@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,30 +29,37 @@ if TYPE_CHECKING:
     from convolver.tracing.sampling import SamplingPlan
 
 
-def _report(signature: Signature, ended: Mapping[str, Any], json: bool) -> None:
-    """Say how the run ended, by the trace's header; with ``json`` as one document on stderr: stdout is the program's."""
-    from convolver.signature.features import sampled_share
+def _notes(signature: Signature, ended: Mapping[str, Any]) -> list[str]:
+    """Return what is to be known of how the run ended, by the trace's header, as sentences without the first capital."""
     from convolver.tracing.native_engine import made_code_sentence
 
-    header, totals = signature.header, signature.totals
-    share = sampled_share(signature.table)
-    if json:
-        typer.echo(json_text(signature.summary()), err=True)
-        return
-    plan = header["sampling"]
-    if plan["start_at"] and not totals["instructions"]:
-        say(f"Note: nothing was traced, because the program never came to {plan['start_at']}.")
+    header, found = signature.header, []
+    start = header["sampling"]["start_at"]
+    if start and not signature.totals["instructions"]:
+        found.append(f"nothing was traced, because the program never came to {start}.")
     if ended["reason"] != "exited":
-        say(f"{'Note' if header['complete'] else 'The trace is marked incomplete'}: {ended['reason']}.")
-    for place in ended["went_native"]:
-        say(f"Note: the program ran on untraced, because of {place}.")
+        found.append(f"{'' if header['complete'] else 'the trace is marked incomplete: '}{ended['reason']}.")
+    found += [f"the program ran on untraced, because of {place}." for place in ended["went_native"]]
     if made := made_code_sentence(ended):
-        say(f"Note: {made}")
+        found.append(made)
     if untraced := ended["untraced"]:
-        say(f"Note: processes that it started ({untraced}) ran untraced.")
+        found.append(f"processes that it started ({untraced}) ran untraced.")
+    return found
+
+
+def _report(signature: Signature, notes: Sequence[str], json: bool) -> None:
+    """Say what was traced; with ``json`` as one document on stderr: stdout is the program's."""
+    from convolver.signature.features import sampled_share
+
+    if json:
+        typer.echo(json_text({**signature.summary(), "notes": notes}), err=True)
+        return
+    for note in notes:
+        say(f"Note: {note}")
+    totals = signature.totals
     say(
         f"{format_count(totals['instructions'])} instructions and {format_count(totals['memops'])} memory references in "
-        f"{totals['blocks']} blocks; {format_share(share, 2)} of the references were recorded."
+        f"{totals['blocks']} blocks; {format_share(sampled_share(signature.table), 2)} of the references were recorded."
     )
 
 
@@ -100,10 +107,11 @@ class _Job:
     def report(self, signature: Signature, header: Mapping[str, Any]) -> None:
         from convolver.tracing.engine_choice import other_code
 
-        _report(signature, header, self.json)
-        found = other_code(self.plan, signature) if self.engine in (None, "auto") and not self.json else None
-        if found:
-            say(f"Note: {found}; --engine native traces what runs natively.")
+        notes = _notes(signature, header)
+        found = other_code(self.plan, signature) if self.engine in (None, "auto") else None
+        _report(
+            signature, notes if found is None else [*notes, f"{found}; --engine native traces what runs natively."], self.json
+        )
 
 
 def _simulated(job: _Job, machines: list[str]) -> int:
@@ -183,11 +191,12 @@ def _followed(job: _Job, pattern: str | None) -> int:
     for child in traces:
         recorded = Trace.load(child.path)
         job.wrote(child.path, signature_path(child.path))
+        notes = _notes(recorded.signature, recorded.header)
         if job.json:
-            documents.append({"trace": str(child.path), **recorded.summary()})
+            documents.append({"trace": str(child.path), **recorded.summary(), "notes": notes})
         else:
             say(f"Process {child.process.pid}, {' '.join(child.process.command)}:")
-            _report(recorded.signature, recorded.header, False)
+            _report(recorded.signature, notes, False)
     if job.json:
         typer.echo(json_text(documents), err=True)
     return status

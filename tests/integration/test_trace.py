@@ -77,9 +77,18 @@ def test_the_verb_keeps_the_programs_output_input_and_status(build, tmp_path):
     assert "Wrote a.cvt" in done.stderr
     done = run("-o", "b.cvt", "--json", "--", build("loop"), "10", "1", "7", cwd=tmp_path)
     assert json.loads(done.stderr)["exit_status"] == 7
+    assert json.loads(done.stderr)["notes"] == []
     done = run("--", "cat", cwd=tmp_path, input="some input\n")
     assert (done.returncode, done.stdout) == (0, "some input\n")
     assert (tmp_path / "cat.sig.parquet").exists()
+
+
+def test_json_has_the_notes_that_are_said_without(build, tmp_path):
+    words = ["-o", "a.cvt", "--force", "--start-at", "nowhere"]
+    said = run(*words, "--", build("loop"), cwd=tmp_path).stderr
+    notes = json.loads(run(*words, "--json", "--", build("loop"), cwd=tmp_path).stderr)["notes"]
+    assert [f"Note: {note}" for note in notes] == [line for line in said.splitlines() if line.startswith("Note: ")]
+    assert notes[0] == "nothing was traced, because the program never came to nowhere."
 
 
 def test_nothing_is_overwritten_without_force(build, tmp_path):
