@@ -29,7 +29,7 @@ def verb(
     machine: Annotated[
         str,
         typer.Option(
-            "-m", "--machine", help="Machine with a shared level.", show_default=False, autocompletion=completing.machines
+            "-m", "--machine", help="Machine whose cores share a level.", show_default=False, autocompletion=completing.machines
         ),
     ],
     turn: Annotated[float, typer.Option(help="How long a core runs before the next one does.")] = 1000,
@@ -37,11 +37,11 @@ def verb(
     as_data: AsData = AsData(),
     force: Force = False,
 ) -> None:
-    """Simulate every thread of some traces on a core of its own; levels that the machine marks as shared are shared.
+    """Simulate every thread of some traces on a core of its own; levels marked as shared, else the last, are shared.
 
     \b
     Examples:
-      convolver share app.cvt -m server.machine.json
+      convolver share app.cvt -m host
       convolver share rank0.cvt rank1.cvt -m server.machine.json --turn 5000 --turns-in instructions --json
     """
     from convolver.cli.simulate import print_about, print_totals

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -114,6 +115,15 @@ def _take_turns(machine: DetailedMachine, streams: Sequence[_Stream], turn: floa
                     del running[core]
 
 
+def _sharing(target: Target) -> Target:
+    """Return a machine with the levels marked that its cores share; raises :class:`UsageError` where there are none."""
+    levels, private = target.hierarchy, target.system.private_levels
+    if private == len(levels):
+        raise UsageError(f"'{target.name}' has one level, which is private; mark it with \"shared\": true.")
+    shared = (msgspec.structs.replace(level, shared=True) for level in levels[private:])
+    return target._replace(system=target.system._replace(hierarchy=(*levels[:private], *shared)))
+
+
 def simulate_shared(
     traces: Sequence[Trace],
     machine: MachineLike,
@@ -125,11 +135,10 @@ def simulate_shared(
     """Simulate every thread of the traces on a core of its own and return the hit rates of each trace.
 
     The cores take turns of ``turn`` references, or, with ``costs`` (per trace, for each site), of references that cost as much:
-    instructions per reference make turns of so many instructions. Raises :class:`UsageError` where no level is shared.
+    instructions per reference make turns of so many instructions. Of a machine that marks no level as shared it is the last.
+    Raises :class:`UsageError` where that is the only one.
     """
-    (target,) = targets(machine)
-    if not any(level.shared for level in target.hierarchy):
-        raise UsageError(f"No cache level of '{target.name}' is shared; add \"shared\": true to its last level.")
+    target = _sharing(*targets(machine))
     if not 0 < turn < math.inf:
         raise UsageError(f"A turn of {turn} is not possible; it takes at least one reference or instruction.")
     cores = cores_of(traces)

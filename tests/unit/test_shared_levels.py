@@ -76,6 +76,13 @@ def test_threads_in_turn_equal_the_slow_model(turn):
     assert rates.header["machines"][0]["sharing"] == {"cores": 3, "turn": turn, "by": "references"}
 
 
+def test_the_last_of_several_levels_is_shared_unless_marked():
+    streams = [_references(1), _references(2)]
+    private = {"name": "m", "hierarchy": [L1, {name: value for name, value in L2.items() if name != "shared"}]}
+    (found,), (marked,) = (simulate_shared([Recorded(streams)], machine) for machine in (private, MACHINE))
+    assert found.table.equals(marked.table)
+
+
 def test_ranks_share_a_level_but_no_line():
     streams = [_references(1), _references(1)]
     found = simulate_shared([Recorded([stream], str(k)) for k, stream in enumerate(streams)], MACHINE, turn=10)
