@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convolver.child_processes import end_with_parent, exit_status, how_it_ended
-from convolver.errors import ToolError, ToolNotFoundError, TracerError, UsageError
+from convolver.errors import FormatError, ToolError, ToolNotFoundError, TracerError, UsageError
 from convolver.locations import cache_folder, program
 
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter")
@@ -83,7 +84,7 @@ def build_interposer(mpicc: str) -> Path:
 def compile_with(mpicc: str, sources: Sequence[Path], flags: Sequence[str], name: str, libraries: Sequence[str] = ()) -> Path:
     """Compile sources with an MPI wrapper into the cache folder (``name`` has a place for a digest) and return the result.
 
-    Raises :class:`ToolError` with the compiler's first complaint.
+    Raises :class:`ToolError` with the compiler's first complaint, :class:`FormatError` where nothing can be kept.
     """
     digest = hashlib.sha256("\0".join([mpicc, *flags, *libraries, _output([mpicc, "-show"])]).encode())
     for path in sources:
@@ -91,6 +92,8 @@ def compile_with(mpicc: str, sources: Sequence[Path], flags: Sequence[str], name
     target = cache_folder() / name.format(digest.hexdigest()[:16])
     if target.exists():
         return target
+    if not os.access(target.parent, os.W_OK):
+        raise FormatError(f"Nothing can be kept in the folder {target.parent}; name another with CONVOLVER_CACHE.")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         built = Path(folder) / target.name
         command = [mpicc, *flags, *(str(p) for p in sources if p.suffix == ".c"), "-o", str(built), *libraries]
@@ -116,6 +119,16 @@ def _launch(argv: Sequence[str], settings: dict[str, str]) -> tuple[list[str], d
     return list(argv), {**os.environ, **settings}
 
 
+def _writable(folder: Path) -> None:
+    """Make a folder for a recording where there is none; raises :class:`UsageError` where nothing can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise UsageError(f"Nothing can be recorded in {folder} ({error.strerror}); choose another folder with -o.") from error
+
+
 def record(
     argv: Sequence[str],
     folder: str | Path,
@@ -130,7 +143,8 @@ def record(
     The recording is complete up to the last finished MPI call also when the program aborts or is killed. Without ``cpu_clock``
     the thread's CPU time is not read (saves a system call a call).
     ``settings`` are environment variables of the ranks. Raises :class:`ToolNotFoundError` without a fitting mpicc,
-    :class:`TracerError` when the command cannot be started or no rank recorded anything.
+    :class:`UsageError` where nothing can be written into the folder, :class:`TracerError` when the command cannot be started or
+    no rank recorded anything.
     """
     if not argv:
         raise UsageError("No command is given; write for example: convolver mpi trace -o OUT -- mpirun -np 4 ./app.")
@@ -138,7 +152,7 @@ def record(
         raise TracerError(f"{argv[0]} is not an executable; check the command after --.")
     folder = Path(folder).resolve()
     library = build_interposer(find_mpicc(argv[0], mpicc))
-    folder.mkdir(parents=True, exist_ok=True)
+    _writable(folder)
     for old in (*folder.glob("rank-*.cvm"), *folder.glob("rank-*.cvm.new")):
         old.unlink()
     handed = {

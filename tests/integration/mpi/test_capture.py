@@ -159,6 +159,16 @@ def test_a_program_without_mpi_is_refused(library, tmp_path):
         record([*launcher, "-np", "1", "true"], tmp_path / "r", mpicc=mpicc)
 
 
+@pytest.mark.parametrize("folder", ["/proc/app.mpi", "/proc/self", "file"])
+def test_a_folder_that_takes_no_recording_is_refused_before_the_run(folder, library, tmp_path, convolver):
+    launcher, mpicc, _ = library
+    (tmp_path / "file").touch()
+    words = ["--mpicc", mpicc, "--", *launcher, "-np", "1", "touch", tmp_path / "ran"]
+    done = convolver("mpi", "trace", "-o", tmp_path / folder, *words, code=2)
+    assert "Nothing can be recorded in" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_folder_without_a_recording_is_refused(tmp_path):
     with pytest.raises(FormatError, match="holds no rank"):
         read_recording(tmp_path)
