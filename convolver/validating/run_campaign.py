@@ -29,6 +29,7 @@ from convolver.outputs import save_text
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
 from convolver.progress import SILENT, Progress, step
+from convolver.units import listed
 from convolver.validating.campaign import Campaign, Condition, Job, Program, fill
 from convolver.validating.campaign_machines import check_kept, elsewhere, profiles
 from convolver.validating.measuring import REPEATED_ROUNDS, TRIES, VISITS_A_ROUND, CampaignRuns, measure_all
@@ -200,9 +201,12 @@ class _Campaign:
         visits.make_up(rounds * VISITS_A_ROUND + 1)
         self.machines, self.refused = profiles(self.campaign, self.here, folder, self.cpu, self.progress, calibrate=calibrate)
         self.refused.update(refused)
-        wanted = {(job.program, job.input) for job in jobs}
-        for name in [name for name, times in self.elsewhere.items() if wanted.isdisjoint(times)]:
-            self.refused[name] = "its times are of other programs or inputs"
+        for name, times in self.elsewhere.items():
+            unknown = [job.name for job in jobs if (job.program, job.input) not in times]
+            if len(unknown) == len(jobs):
+                self.refused[name] = "its times are of other programs or inputs"
+            elif unknown:
+                self.refused[f"{listed(unknown)} on {name}"] = "its file of times has none"
         return jobs
 
     def rows(self, jobs: Sequence[Job], processes: int) -> JobRows:

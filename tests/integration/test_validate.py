@@ -379,6 +379,11 @@ def test_a_campaign_that_stops_says_what_it_left_out(folder, convolver):
     assert "second is left out: its times are of other programs or inputs." in said
 
 
+def test_jobs_without_a_time_of_another_machine_are_named(folder, convolver):
+    said = convolver("validate", "c.toml", "-o", "out", "--stop", "measured", cwd=folder, code=0).stderr
+    assert "spin-fails on second is left out: its file of times has none." in said
+
+
 def test_an_interrupted_campaign_says_how_it_goes_on(folder, convolver, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
