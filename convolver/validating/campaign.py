@@ -65,7 +65,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One program with one input, ready to run: words and folder are resolved."""
+    """One program with one input, ready to run: words and folder are resolved. ``built``: a hash of the source and the flags that
+    its program was compiled from, where it was."""
 
     program: str
     input: str
@@ -77,6 +78,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     threads: int = 1
     full: bool = False
+    built: str = ""
 
     @property
     def name(self) -> str:
@@ -86,8 +88,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Hash of everything that decides what runs."""
-        without = ("full", "threads") if self.threads == 1 else ("full",)
-        return document_id({"job": {name: value for name, value in msgspec.to_builtins(self).items() if name not in without}})
+        usual = {"full": self.full, "threads": 1, "built": ""}
+        fields = msgspec.to_builtins(self).items()
+        return document_id({"job": {name: value for name, value in fields if usual.get(name) != value}})
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,6 +29,7 @@ from convolver.outputs import save_text
 from convolver.probing.load import QUIET_SHARE, wait_until_quiet
 from convolver.probing.machine_probe import default_cpu
 from convolver.progress import SILENT, Progress, step
+from convolver.schema import document_id
 from convolver.units import listed
 from convolver.validating.campaign import Campaign, Condition, Job, Program, fill
 from convolver.validating.campaign_machines import check_kept, elsewhere, profiles
@@ -95,44 +96,51 @@ def prepare(campaign: Campaign, here: Path, folder: Path) -> tuple[list[Job], di
     for words in campaign.prepare:
         command = [fill(word, {"{here}": str(here), "{python}": sys.executable}) for word in words]
         _run(command, folder, f"The preparation '{shlex.join(words)}'")
-    left_out = {}
+    left_out, built = {}, {}
     for program in campaign.program:
-        reason = _build(program, here, folder) if program.source else None
-        if reason:
-            left_out[program.name] = reason
+        try:
+            built[program.name] = _build(program, here, folder) if program.source else ""
+        except ConvolverError as error:
+            left_out[program.name] = str(error)
     jobs = []
     for job in campaign.jobs(here, folder):
         Path(job.folder).mkdir(parents=True, exist_ok=True)
         if job.program not in left_out and (reason := _missing(job)):
             left_out[job.program] = reason
         if job.program not in left_out:
-            jobs.append(job)
+            jobs.append(msgspec.structs.replace(job, built=built[job.program]))
     return jobs, left_out
 
 
-def _run(command: Sequence[str], folder: Path, what: str) -> None:
+def _run(command: Sequence[str], folder: Path, what: str) -> str:
+    """Run a command and return what it printed; raises :class:`ToolError`."""
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, errors="replace")
     except (OSError, ValueError) as error:
         raise ToolError(f"{what} cannot be started: {getattr(error, 'strerror', None) or error}.") from error
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["nothing"]
         said = next((line for line in lines if "error:" in line), lines[-1])  # a compiler's first
         raise ToolError(f"{what} failed with status {done.returncode}; it said: {said}")
+    return done.stdout
 
 
-def _build(program: Program, here: Path, folder: Path) -> str | None:
-    """Compile a program where its source is newer; returns why it could not be."""
+def _build(program: Program, here: Path, folder: Path) -> str:
+    """Compile a program unless it is there; returns a hash of its preprocessed source and its flags, which runs and traces are
+    kept by, or nothing of one that an older Convolver compiled."""
     source, target = here / program.source, folder / program.name
     if not source.is_file():
-        return f"its source {source} does not exist"
-    if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
-        return None
-    try:
-        _run(["cc", "-g", *program.flags, "-o", str(target), str(source), "-lm"], folder, f"The compilation of {source.name}")
-    except ConvolverError as error:
-        return str(error)
-    return None
+        raise ToolError(f"its source {source} does not exist")
+    what, note = f"The compilation of {source.name}", target.with_name(f"{program.name}.built")
+    text = _run(["cc", "-E", "-P", *program.flags, str(source)], folder, what)
+    wanted = document_id({"text": text, "flags": program.flags})
+    older = target.exists() and not note.exists() and target.stat().st_mtime > source.stat().st_mtime
+    if older or (target.exists() and note.exists() and note.read_text() == wanted):
+        return "" if older else wanted
+    note.unlink(missing_ok=True)
+    _run(["cc", "-g", *program.flags, "-o", str(target), str(source), "-lm"], folder, what)
+    save_text(note, wanted)
+    return wanted
 
 
 def _missing(job: Job) -> str | None:

@@ -80,6 +80,27 @@ def test_programs_are_built_inputs_made_and_missing_ones_named(folder):
     assert left_out == {"nowhere": "'no-such-program' is not installed (apt-get install no-such-package)"}
 
 
+def test_a_program_is_another_one_once_its_source_or_flags_change(folder):
+    keys = [[job.key for job in prepared(folder)[1]] for _ in range(2)]
+    (folder / "spin.c").write_text("/* The same. */" + SPIN)
+    keys.append([job.key for job in prepared(folder)[1]])
+    assert keys[0] == keys[1] == keys[2]
+    (folder / "spin.c").write_text(SPIN.replace("return count > 2 ? 3 : 0", "return 5"))
+    keys.append([job.key for job in prepared(folder)[1]])
+    assert subprocess.run([folder / "work" / "spin", "1"], check=False).returncode == 5
+    (folder / "c.toml").write_text(CAMPAIGN.replace('source = "spin.c"', 'source = "spin.c"\nflags = ["-O1"]'))
+    keys.append([job.key for job in prepared(folder)[1]])
+    assert len({key for each in keys for key in each}) == 2 * len(keys[2:])
+
+
+def test_what_an_older_version_compiled_keeps_its_runs(folder):
+    (folder / "work").mkdir()
+    subprocess.run(["cc", "-O2", "-o", folder / "work" / "spin", folder / "spin.c"], check=True)
+    campaign, jobs, _ = prepared(folder)
+    plain = [job for job in campaign.jobs(folder, folder / "work") if job.program == "spin"]
+    assert [job.key for job in jobs] == [job.key for job in plain]
+
+
 def test_an_interrupted_measurement_goes_on_after_the_last_run(folder):
     _, jobs, _ = prepared(folder)
     conditions = [Condition(name="quiet"), Condition(name="small pages", pages="4k")]
