@@ -14,6 +14,7 @@ from convolver.signature.signature import Signature as Signature
 from convolver.simulation.hit_rates import HitRates as HitRates
 from convolver.simulation.one_pass import simulate as simulate
 from convolver.simulation.one_pass import simulate_arrays as simulate_arrays
+from convolver.tracing.marked import marked as marked
 from convolver.tracing.sampling import SamplingPlan as SamplingPlan
 from convolver.tracing.tracer import trace as trace
 

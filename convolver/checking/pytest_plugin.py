@@ -50,13 +50,10 @@ def _limit(item: pytest.Item) -> float | None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Mark the call of a traced test; check a marked one that passed."""
     if os.environ.get(TRACED) == pyfuncitem.nodeid:
-        from convolver._native._core import lib
+        from convolver.tracing.marked import marked
 
-        lib.cv_mark_start()
-        try:
+        with marked():
             return (yield)
-        finally:
-            lib.cv_mark_stop()
     result = yield
     if pyfuncitem.config.getoption("--convolver") and pyfuncitem.get_closest_marker("convolver"):
         found = _check(pyfuncitem)

@@ -146,10 +146,27 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_includes(wanted: bool) -> None:
+    if wanted:
+        from convolver.locations import program
+
+        typer.echo(f"-I{program('include', 'build the package again.')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+    includes: Annotated[
+        bool,
+        typer.Option(
+            "--includes",
+            help="Print the compiler's option for convolver_markers.h and exit.",
+            callback=_print_includes,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-/* Marks of the part that the tracer records (convolver_markers.h), for code that is no C: a traced Python calls them. */
+/* Marks of the part that the tracer records (convolver_markers.h), for code that is no C: convolver.marked calls them. */
 #ifndef CV_MARK_H
 #define CV_MARK_H
 

@@ -44,5 +44,10 @@ def test_installation_from_the_sdist_works_without_the_source_tree(sdist, tmp_pa
     code = "import convolver, convolver._native._core, convolver.locations as l; print(l.program('convolver-probe', 'no'))"
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()).is_relative_to(target)
-    version = [sys.executable, "-m", "convolver", "--version"]
-    assert subprocess.run(version, env=environment, cwd=tmp_path, check=False).returncode == 0
+    words = [sys.executable, "-m", "convolver", "--includes"]
+    included = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "marked.c").write_text(
+        '#include "convolver_markers.h"\nint main(void) { CONVOLVER_START(); CONVOLVER_STOP(); return 0; }\n'
+    )
+    assert str(target) in included
+    subprocess.run(["cc", included.strip(), "-o", "marked", "marked.c"], cwd=tmp_path, check=True)

@@ -2,7 +2,7 @@
 
 import functools
 import subprocess
-from pathlib import Path
+import sys
 
 import polars as pl
 import pytest
@@ -84,16 +84,43 @@ int main(int count, char **words) { (void)words; if (count > 1) avoided(); passe
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("words", [[], ["go"]])
-def test_a_place_to_stop_at_that_never_comes_is_said(engine, words, tmp_path, run):
+def test_a_place_to_stop_at_that_never_comes_is_said(engine, words, tmp_path, run, convolver):
     (tmp_path / "a.c").write_text(AVOIDS)
-    include = Path(__file__).parents[2] / "csrc" / "include"
     program = tmp_path / "a"
-    subprocess.run(["gcc", "-O1", f"-I{include}", "-o", program, tmp_path / "a.c"], check=True)
+    subprocess.run(["gcc", "-O1", convolver("--includes", code=0).stdout.strip(), "-o", program, tmp_path / "a.c"], check=True)
     for place in ("marker", "avoided", f"{symbol(program, 'avoided')[0]:#x}"):
         for how in ([], ["--trace-children"]):
             command = ["-o", tmp_path / "%p.cvt", "--force", *how, "--engine", engine, "--stop-at", place, "--", program, *words]
             said = run(*command, code=0).stderr
             assert (f"the program never came to {place}, so all is traced to its end" in said) == (not words), (place, how)
+
+
+MARKED = """
+import sys
+import convolver
+def work():
+    return sum(one * one for one in range(30000))
+work()
+for _ in range(int(sys.argv[1])):
+    with convolver.marked():
+        work()
+work()
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_python_program_marks_what_is_traced(engine, tmp_path, run):
+    (tmp_path / "marked.py").write_text(MARKED)
+
+    def executed(turns):
+        marks = ["--start-at", "marker", "--stop-at", "marker"]
+        words = ["--counts-only", "--engine", engine, *marks, "-o", tmp_path / "m.cvt", "--force"]
+        run(*words, "--", sys.executable, tmp_path / "marked.py", turns, code=0)
+        return Signature.load(tmp_path / "m.sig.parquet").totals["instructions"]
+
+    one, three = executed(1), executed(3)
+    assert 30_000 < one < 20_000_000
+    assert three == pytest.approx(3 * one, rel=0.05)
 
 
 CLASSES = """

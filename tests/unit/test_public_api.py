@@ -24,6 +24,7 @@ NAMES = [
     "cpu_ratio",
     "fit",
     "load",
+    "marked",
     "predict",
     "probe",
     "replay",
