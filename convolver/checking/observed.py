@@ -133,7 +133,7 @@ def observe(
 
     Its output is dropped; each run has the same input. ``expected``: its memory references as an earlier run had them.
 
-    Raises :class:`TracerError` for a command that fails, and what :func:`convolver.trace` raises.
+    Raises :class:`TracerError` for a command that fails or marks nothing, and what :func:`convolver.trace` raises.
     """
     from convolver.tracing.engine_choice import died_of_valgrind
     from convolver.tracing.tracer import trace
@@ -146,6 +146,8 @@ def observe(
             why = died_of_valgrind(plan, recorded.header)
             advice = f"{why}; check with --engine native" if why else "check a run that succeeds"
             raise TracerError(f"'{argv[0]}' ended with status {status}, so its time means nothing; {advice}.")
+        if marked and not recorded.signature.totals["instructions"]:
+            raise TracerError(f"'{argv[0]}' ran nothing between marks; `convolver --includes` finds their header.")
         return Observed.of_trace(recorded, machine, progress)
 
 

@@ -22,6 +22,9 @@ def verb(
         Path | None, typer.Option("--limits", help="TOML with machine, threshold, baseline, and limits of programs.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name in limits and baseline [the command's].")] = None,
+    marked: Annotated[
+        bool, typer.Option("--marked", help="Check only what it marks (convolver_markers.h, convolver.marked).")
+    ] = False,
     update: Annotated[bool, typer.Option("--update", help="Keep the program's times as the new baseline.")] = False,
     comment: Annotated[
         Path | None, typer.Option("--markdown", help="Write the result as a comment in Markdown, over an earlier one.")
@@ -64,7 +67,7 @@ def verb(
     expected = None if before is None else before.counts["memops"]
 
     def run() -> Observed:
-        return observe(command, machine, plan=plan, expected=expected, progress=progress)
+        return observe(command, machine, marked=marked, plan=plan, expected=expected, progress=progress)
 
     now = together([run() for _ in range(RUNS if update else 1)])
     found = compare(known_as, machine.name, before, now, own)

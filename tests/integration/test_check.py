@@ -60,6 +60,32 @@ def test_a_program_that_fails_is_not_checked(check, versions):
     assert not (versions / "old.md").exists()
 
 
+MARKED = """
+#include "convolver_markers.h"
+#include <stdlib.h>
+static long work(long n) { volatile long sum = 0; for (long i = 0; i < n; i++) sum += i; return sum; }
+int main(int count, char **words)
+{
+    work(atol(words[1]));
+    if (count > 2) {
+        CONVOLVER_START();
+        work(atol(words[2]));
+        CONVOLVER_STOP();
+    }
+    return 0;
+}
+"""
+
+
+def test_marked_parts_are_checked_alone(check, convolver, tmp_path):
+    (tmp_path / "m.c").write_text(MARKED)
+    subprocess.run(["gcc", convolver("--includes", code=0).stdout.strip(), "-o", tmp_path / "m", tmp_path / "m.c"], check=True)
+    assert check(tmp_path, "--marked", "--update", "--", "./m", "1000", "300000").returncode == 0
+    assert check(tmp_path, "--marked", "--", "./m", "900000", "300000").returncode == 0
+    assert check(tmp_path, "--marked", "--", "./m", "1000", "330000").returncode == 7
+    assert "ran nothing between marks" in check(tmp_path, "--marked", "--", "./m", "1000").stderr
+
+
 def test_limits_of_other_programs_alone_are_said(check, versions):
     (versions / "limits.toml").write_text("[program.stagse]\nseconds = 1e-9\n")
     done = check(versions, "--limits", "limits.toml", "--", "old/stages")
