@@ -84,7 +84,7 @@ static int copy_all(cv_core *c, const cv_core_class *classes, const cv_core_code
            copied((void **)&c->site_bytes, code->site_bytes, c->sites, sizeof *code->site_bytes) &&
            copied((void **)&c->site_store, code->site_store, c->sites, sizeof *code->site_store) && (c->odd = calloc(MOST_CLASSES, 1)) &&
            (c->went = calloc(c->segments + 1, sizeof *c->went)) && (c->cycles = calloc(c->ops + 1, sizeof *c->cycles)) &&
-           (c->executions = calloc(c->ops + 1, sizeof *c->executions));
+           (c->executions = calloc(c->ops + 1, sizeof *c->executions)) && (c->taken_of = calloc(c->ops + 1, sizeof *c->taken_of));
 }
 
 static int register_files(cv_core *c)
@@ -93,9 +93,12 @@ static int register_files(cv_core *c)
     for (int i = 0; i < FILES; i++)
         if (sizes[i] && !queue_new(&c->buffers[FIRST_FILE + i], sizes[i]))
             return 0;
-    for (size_t i = 0; i < c->ops; i++) /* of files that suffice nothing takes an entry */
-        for (int k = 0; k < FILES; k++)
-            c->op[i].flags &= sizes[k] ? UINT32_MAX : ~((uint32_t)CV_CORE_INTEGER_RESULT << k);
+    for (size_t i = 0; i < c->ops; i++) { /* of files that suffice nothing takes an entry */
+        const uint32_t flags = c->op[i].flags;
+        c->taken_of[i] = (uint8_t)(flags & (CV_CORE_LOAD | CV_CORE_STORE));
+        for (uint32_t k = 0; k < FILES; k++)
+            c->taken_of[i] |= (uint8_t)((sizes[k] && flags & (uint32_t)CV_CORE_INTEGER_RESULT << k) << (FIRST_FILE + k));
+    }
     return 1;
 }
 
@@ -141,7 +144,7 @@ void cv_core_free(cv_core *c)
     void *const owned[] = {c->classes, c->odd, c->first_op, c->address, c->next_address, c->went, c->op, c->site_op, c->site_bytes,
                            c->site_store, c->site_owner, c->owner, c->causes, c->far, c->cycles, c->executions, c->fetch_queue.entry,
                            c->reorder.entry, c->fills.entry, c->waiting.entry, c->waiting.late,
-                           c->targets.key, c->code.key, c->decoded.key, c->pages.key};
+                           c->taken_of, c->targets.key, c->code.key, c->decoded.key, c->pages.key};
     /* clang-format on */
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);

@@ -69,6 +69,7 @@ struct cv_core {
     branch_target *went; /* of the branch that ends each segment */
     uint64_t paths;      /* that began */
     cv_core_op *op;
+    uint8_t *taken_of; /* the buffers that each operation takes an entry of, a bit each (enum buffer) */
     uint16_t *site_op, *site_bytes;
     uint8_t *site_store;
     uint32_t levels;

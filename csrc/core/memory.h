@@ -20,12 +20,14 @@ static inline uint32_t owe(far_lines *owner, uint32_t references, int pays)
         const float owed = owner->owed[k] + (float)references * owner->rate[k];
         owner->owed[k] = owed < MOST_OWED ? owed : MOST_OWED;
     }
-    for (uint32_t k = CV_CORE_LEVELS; pays && k-- > 0;)
-        if (owner->owed[k] >= 1) {
-            owner->owed[k] -= 1;
-            return k;
-        }
-    return CV_CORE_LEVELS;
+    uint32_t level = CV_CORE_LEVELS;
+    if (!pays)
+        return level;
+    for (uint32_t k = 0; k < CV_CORE_LEVELS; k++) /* no branch that hangs on it, which nobody predicts */
+        level = owner->owed[k] >= 1 ? k : level;
+    if (level < CV_CORE_LEVELS)
+        owner->owed[level] -= 1;
+    return level;
 }
 
 /* How far away a reference's line is. */
@@ -222,7 +224,7 @@ static inline uint64_t loads(cv_core *c, const cv_core_op *op, const cv_path *pa
 }
 
 /* A prefetch asks for its line, and is done when its load has a port. */
-static inline void prefetch(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle)
+static __attribute__((noinline)) void prefetch(cv_core *c, const cv_core_op *op, const cv_path *path, size_t at, size_t end, uint64_t cycle)
 {
     const line_origin waited = c->line;
     loads(c, op, path, at, end, cycle);

@@ -20,33 +20,33 @@ typedef struct {
 
 /* A ring of the cycles at which its last `size` entries become free. */
 typedef struct {
-    queue_entry *entry;
-    uint32_t size, next;
+    queue_entry *entry, *end, *next;
+    uint32_t size;
 } queue;
 
 static inline int queue_new(queue *q, uint32_t size)
 {
     q->size = size;
-    q->next = 0;
-    q->entry = calloc(size, sizeof *q->entry);
+    q->next = q->entry = calloc(size, sizeof *q->entry);
+    q->end = q->entry ? q->entry + size : NULL;
     return q->entry != NULL;
 }
 
 /* The cycle from which there is room for one more. */
-static inline uint64_t queue_room(const queue *q) { return q->entry[q->next].free_at; }
+static inline uint64_t queue_room(const queue *q) { return q->next->free_at; }
 
 /* Another entry, of a buffer that is never to blame. */
 static inline void queue_put_cycle(queue *q, uint64_t free_at)
 {
-    assert(q->next < q->size);
-    q->entry[q->next].free_at = free_at;
-    if (++q->next == q->size)
-        q->next = 0;
+    assert(q->next < q->end);
+    q->next->free_at = free_at;
+    if (++q->next == q->end)
+        q->next = q->entry;
 }
 
 static inline void queue_put(queue *q, uint64_t free_at, blame why)
 {
-    q->entry[q->next].why = why;
+    q->next->why = why;
     queue_put_cycle(q, free_at);
 }
 

@@ -40,12 +40,17 @@ unsigned cv_tage_step(cv_tage *tage, cv_history *history, uint64_t branch, int t
     uint8_t *const bimodal = &tage->bimodal[branch % CV_TAGE_BIMODAL], *const last = &tage->own[branch % CV_TAGE_BIMODAL];
     int provider = -1, next = -1, base = *bimodal >= 2; /* next: the next shorter history that knows the branch */
 #pragma GCC unroll 6
-    for (int table = CV_TAGE_TABLES - 1; table >= 0 && next < 0; table--) { /* where they know it, shorter ones need not be asked */
+    for (int table = CV_TAGE_TABLES - 1; table >= 0; table--) {
         const uint64_t h = cv_history_hash(history, history_length[table], (unsigned)table, branch);
         entry[table] = &tage->tagged[table][h % CV_TAGE_ENTRIES];
         tag[table] = (uint16_t)(1 + (h >> 20) % 1023);
-        if (entry[table]->tag == tag[table])
-            *(provider < 0 ? &provider : &next) = table;
+        if (entry[table]->tag != tag[table])
+            continue;
+        if (provider >= 0) { /* still shorter ones need not be asked */
+            next = table;
+            break;
+        }
+        provider = table;
     }
     int predicted = base;
     const int other = next < 0 ? base : entry[next]->counter >= 0;

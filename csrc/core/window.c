@@ -2,6 +2,8 @@
 #include "core.h"
 #include "memory.h"
 
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* it is called once, for each instruction */
+
 /* Half cycles until the next line of code is predicted: on Raptor Cove none or two, as its predictor learned the branches there (loops at
  * each offset of a line, timed). */
 #define NEXT_LINE 1
@@ -172,13 +174,7 @@ static void fetch(cv_core *c, uint32_t slots, uint32_t new_line)
 }
 
 /* As soon as a queue has room; what frees its next entry is to blame. */
-static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->entry[q->next].why); }
-
-/* The buffers that an operation takes an entry of, a bit each. */
-static uint32_t buffers_of(const cv_core_op *op)
-{
-    return (op->flags & (CV_CORE_LOAD | CV_CORE_STORE)) | (op->flags / CV_CORE_INTEGER_RESULT % (1 << FILES)) << FIRST_FILE;
-}
+static void issue_into(cv_core *c, const queue *q, uint32_t slots) { issue_from(c, queue_room(q), slots, q->next->why); }
 
 static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
 {
@@ -202,7 +198,7 @@ static void issue(cv_core *c, const cv_core_op *op, uint32_t number)
         charge_late(c, why, 1);
     }
     issue_into(c, &c->reorder, slots);
-    for (uint32_t left = buffers_of(op); left; left &= left - 1)
+    for (uint32_t left = c->taken_of[number]; left; left &= left - 1)
         issue_into(c, &c->buffers[__builtin_ctz(left)], slots);
     if (!(op->flags & CV_CORE_NO_PORT)) {
         why = c->late;
@@ -242,7 +238,7 @@ static uint32_t cause(const cv_core *c, uint64_t from, uint64_t to, uint64_t tur
 }
 
 /* Returns the cycle in which the result is there. */
-static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const cv_path *path, size_t at, size_t end)
+static ALWAYS_INLINE uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const cv_path *path, size_t at, size_t end)
 {
     const uint32_t closed = c->issued < c->closed ? c->classes[op->class_].closed : 0, class_ = closed ? closed : op->class_;
     const cv_core_class *const kind = &c->classes[class_];
@@ -305,7 +301,11 @@ static uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t number, const
     const uint64_t done = start + latency;
     for (int i = 0; i < op->n_writes; i++) {
         core_register *const to = &c->registers[op->writes[i]];
-        *to = (core_register){done, c->line, to->written + 1, kind->group, (op->flags & CV_CORE_LOAD) != 0};
+        to->ready = done;
+        to->origin = c->line;
+        to->written++;
+        to->producer = kind->group;
+        to->loaded = op->flags & CV_CORE_LOAD;
     }
     if (op->flags & CV_CORE_SERIAL || (op->flags & CV_CORE_LOCKED && c->params.locked_alone))
         c->serial = done;
@@ -329,7 +329,8 @@ static uint64_t retire(cv_core *c, const cv_core_op *op, uint32_t number, uint64
     }
     for (uint32_t i = 0; i < op->slots; i++)
         queue_put(&c->reorder, c->retired, c->late);
-    for (uint32_t left = buffers_of(op) & ~CV_CORE_STORE; left; left &= left - 1) /* stores leave when they are in the cache */
+    for (uint32_t left = c->taken_of[number] & ~(uint32_t)CV_CORE_STORE; left;
+         left &= left - 1) /* stores leave when they are in the cache */
         queue_put(&c->buffers[__builtin_ctz(left)], c->retired, c->late);
     assert(c->retired >= before && c->retiring <= c->params.retire_width);
     return c->retired - before;
