@@ -9,19 +9,38 @@ enum { SIGSEGV = 11 };
 
 #define MOST_PAGES 8192
 #define OFTEN 200
+#define BEFORE 64 /* bytes of code before what may be a system call */
 
 static struct {
     uint64_t page, times;
 } pages[MOST_PAGES];
 
+/* Those two bytes are more often part of a displacement. Decoded from any place before, code comes back to its instructions soon: no
+ * instruction begins where none of many ways comes to. */
+static int begins_none(const uint8_t *code, int at)
+{
+    int over = 0;
+    for (int start = at - BEFORE; start < at - BEFORE / 2; start++) {
+        int i = start, length = 1;
+        for (; i < at && length; i += length) {
+            struct cv_x86 x;
+            length = cv_x86_decode(code + i, 15, 0, &x);
+        }
+        if (i == at)
+            return 0;
+        over += i > at;
+    }
+    return over >= BEFORE / 4;
+}
+
 int cv_calls_system(uint64_t page)
 {
-    uint8_t code[4098];
-    const int n = cv_read(page - 1, code, sizeof code);
-    for (int i = 0; i + 1 < n; i++)
-        if (code[i] == 0x0f && (code[i + 1] == 0x05 || code[i + 1] == 0x34))
+    uint8_t code[BEFORE + 4096 + 16] = {0};
+    const int n = cv_read(page - BEFORE, code, BEFORE + 4097);
+    for (int i = BEFORE - 1; i + 1 < n; i++)
+        if (code[i] == 0x0f && (code[i + 1] == 0x05 || code[i + 1] == 0x34) && !(i >= BEFORE && begins_none(code, i)))
             return 1;
-    return n < 4097;
+    return n < BEFORE + 4096;
 }
 
 int cv_open_often(uint64_t address)
