@@ -104,13 +104,15 @@ static double resume_all(cv_threads *t, const struct running *last, struct sync_
 
 /* ---- locks, signals, semaphores ---- */
 
-/* Seconds until a thread has the line of a free lock and what it guards from the core of the thread that had it last. */
+/* Seconds that a thread loses to have the line of a free lock and what it guards from the core of the thread that had it last. Nobody looks
+ * at the lock meanwhile, so its core does other work until both lines come, as at any that it has not had for long. */
 static double fetched(const cv_threads *t, const struct sync_object *o, uint32_t thread)
 {
+    const cv_threads_costs *c = &t->machine->costs;
     const double cores = t->machine->cores;
     if (o->last == NOBODY || o->last == thread)
         return 0;
-    return t->machine->costs.pass * (cores < t->n_threads ? (cores - 1) / cores : 1);
+    return fmin(c->pass, c->atomic_243 + c->shared_243) * (cores < t->n_threads ? (cores - 1) / cores : 1);
 }
 
 static bool reads(const cv_threads *t, const struct running *th)

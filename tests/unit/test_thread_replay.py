@@ -227,11 +227,20 @@ def test_a_free_lock_comes_from_the_core_of_the_last_thread():
         taken = [(1, "lock", 1, 5), (1, "unlock", 0, 5), (first, "lock", 4, 5), (first, "unlock", 1, 5)]
         return [*started(1, 2), *taken]
 
+    costs = {"pass": 3, "atomic_243": 2, "shared_243": 2}
     assert elapsed(rows(2)) == pytest.approx(5)
-    assert elapsed(rows(2), **{"pass": 3}) == pytest.approx(8)
-    assert elapsed(rows(1), **{"pass": 3}) == pytest.approx(6)  # its own
-    assert elapsed([*rows(2), (2, "lock", 0, 5)], **{"pass": 3}) == pytest.approx(8)
-    assert elapsed(rows(2), cores=1, **{"pass": 3}) == pytest.approx(6)
+    assert elapsed(rows(2), **costs) == pytest.approx(8)
+    assert elapsed(rows(1), **costs) == pytest.approx(6)  # its own
+    assert elapsed([*rows(2), (2, "lock", 0, 5)], **costs) == pytest.approx(8)
+    assert elapsed(rows(2), cores=1, **costs) == pytest.approx(6)
+
+
+def test_a_free_lock_costs_what_its_two_lines_do():
+    """Nobody looks at it meanwhile, so a core that hides the lines' way pays less than who waits for a lock."""
+    free = [(1, "lock", 1, 5, 1), (1, "unlock", 0, 5), (2, "lock", 4, 5, 1), (2, "unlock", 1, 5)]
+    assert elapsed([*started(1, 2), *free], **{"pass": 9, "atomic_243": 2, "shared_243": 0.5}) == pytest.approx(5 + 2.5)
+    held = [(1, "lock", 1, 5, 1), (1, "unlock", 5, 5), (2, "lock", 4, 5, 1), (2, "unlock", 1, 5)]
+    assert elapsed([*started(1, 2), *held], **{"pass": 9, "atomic_243": 2, "shared_243": 0.5}) == pytest.approx(6 + 9 + 1)
 
 
 def test_a_condition_waits_for_the_signal_that_ended_it():
