@@ -50,15 +50,15 @@ class RandomFunctions:
     def _register(self, width: int = 8, without: str = "") -> str:
         return _named(self.draw.choice([r for r in WIDE if r not in without]), width)
 
-    def _memory(self, width: int, room: int = 8) -> str:
-        at = self.draw.randrange(0, 1024 - 8 * room) // 8 * 8 + self.draw.choice((0, 0, 0, 3))
-        place = self.draw.choice(
-            (f"r15 + {at}", f"r15 + r14 * 8 + {at}", f"rip + memory + {at}", f"memory + {at}", f"memory + r14 * 4 + {at}")
-        )
+    def _memory(self, width: int, room: int = 8, aligned: bool = False) -> str:
+        """``aligned``: for what locks memory, since kernels and hosts let each locked access to two lines wait for long."""
+        at = self.draw.randrange(0, 1024 - 8 * room) // 8 * 8 + self.draw.choice((0, 0, 0, 0 if aligned else 3))
+        scaled = f"memory + r14 * {8 if aligned else 4} + {at}"
+        place = self.draw.choice((f"r15 + {at}", f"r15 + r14 * 8 + {at}", f"rip + memory + {at}", f"memory + {at}", scaled))
         return f"{_WIDTHS[width]} ptr [{place}]"
 
-    def _either(self, width: int) -> str:
-        return self._memory(width) if self.draw.random() < 0.4 else self._register(width)
+    def _either(self, width: int, aligned: bool = False) -> str:
+        return self._memory(width, aligned=aligned) if self.draw.random() < 0.4 else self._register(width)
 
     def _constant(self, width: int) -> str:
         return str(
@@ -72,11 +72,11 @@ class RandomFunctions:
     def _arithmetic(self) -> None:
         width = self.draw.choice((8, 8, 4, 4, 2, 1))
         operation = self.draw.choice(["add", "adc", "sub", "sbb", "and", "or", "xor", "cmp", "test"])
-        to = self._either(width)
+        locked = "lock " if operation not in ("cmp", "test") and self.draw.random() < 0.04 else ""
+        to = self._memory(width, aligned=True) if locked else self._either(width)
         source = self._constant(width) if self.draw.random() < 0.3 else self._register(width)
         if "ptr" not in to and operation != "test" and self.draw.random() < 0.3:
             source = self._memory(width)
-        locked = "lock " if "ptr" in to and operation not in ("cmp", "test") and self.draw.random() < 0.1 else ""
         self._put(f"{locked}{operation} {to}, {source}")
 
     def _one(self) -> None:
@@ -152,9 +152,9 @@ class RandomFunctions:
         self._put(
             self.draw.choice(
                 (
-                    f"xchg {self._either(width)}, {self._register(width)}",
-                    f"{locked}cmpxchg {self._memory(width)}, {self._register(width)}",
-                    f"{locked}xadd {self._memory(width)}, {self._register(width)}",
+                    f"xchg {self._either(width, aligned=True)}, {self._register(width)}",
+                    f"{locked}cmpxchg {self._memory(width, aligned=True)}, {self._register(width)}",
+                    f"{locked}xadd {self._memory(width, aligned=True)}, {self._register(width)}",
                     f"bswap {self._register(self.draw.choice((8, 4)))}",
                     f"movbe {self._register(4)}, {self._memory(4)}",
                     f"movbe {self._memory(8)}, {self._register(8)}",
