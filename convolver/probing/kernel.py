@@ -19,13 +19,13 @@ def kernel_cost(name: str, samples: Sequence[float]) -> KernelCost | None:
     """Return the first quartile of samples (seconds), since disturbances only add time; None without any.
 
     The interval reaches from the least sample to the median. Of :data:`CONTENDED` lines the median counts, and the interval
-    reaches from the first quartile to the third.
+    holds nine tenths of the samples: a program has one line at one moment, as each of these.
     """
     if not samples:
         return None
     ordered = sorted(samples)
     if name.startswith(CONTENDED):
-        low, high = ordered[len(ordered) // 4], ordered[3 * len(ordered) // 4]
+        low, high = ordered[len(ordered) // 20], ordered[19 * len(ordered) // 20]
         return KernelCost(name=name, seconds=ordered[len(ordered) // 2], low=low, high=high)
     return KernelCost(name=name, seconds=ordered[len(ordered) // 4], low=ordered[0], high=median(ordered))
 

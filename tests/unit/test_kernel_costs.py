@@ -33,6 +33,13 @@ def test_a_cost_is_the_first_quartile_since_disturbances_only_add_time():
     assert kernel_cost("page.huge", []) is None
 
 
+def test_a_contended_line_costs_the_median_within_nine_tenths():
+    """A program has one line at one moment, as each sample, so its time lies as far from the median."""
+    cost = kernel_cost("thread.sums", [1e-9 * number for number in range(41, 0, -1)])
+    assert (cost.low, cost.seconds, cost.high) == pytest.approx((3e-9, 21e-9, 39e-9))
+    assert kernel_cost("thread.shared_27", [2e-9]) == KernelCost(name="thread.shared_27", seconds=2e-9, low=2e-9, high=2e-9)
+
+
 def test_costs_are_of_the_core_alone_where_it_was():
     shared = {"name": "call.least", "seconds": [3e-7, 1e-7, 3.1e-7], "witness_cycles": [2.0, 1.0, 2.1]}
     later = {"name": "call.least", "seconds": [1.1e-7, 2.9e-7], "witness_cycles": [1.05, 1.9]}
