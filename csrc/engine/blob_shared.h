@@ -404,7 +404,8 @@ struct cv_family {
 #define CV_OFF_CALLS (CV_OFF_RETURNS + UINT64_C(8) * CV_MOST_RETURNS)
 #define CV_OFF_CLASS_KEYS (CV_OFF_CALLS + sizeof(struct cv_all_calls))
 #define CV_OFF_CLASSES (CV_OFF_CLASS_KEYS + UINT64_C(8) * CV_MOST_CLASSES)
-#define CV_SHARED_BYTES (CV_OFF_CLASSES + UINT64_C(8) * CV_MOST_EXITS * CV_MOST_CLASSES)
+#define CV_OFF_FREQUENT (CV_OFF_CLASSES + UINT64_C(8) * CV_MOST_EXITS * CV_MOST_CLASSES) /* numbers of superblocks that run often */
+#define CV_SHARED_BYTES (CV_OFF_FREQUENT + UINT64_C(4) * CV_MOST_SUPERBLOCKS)
 
 _Static_assert(sizeof(struct cv_blob_segment) == 32 && sizeof(struct cv_blob_exit) == 8 && sizeof(struct cv_blob_superblock) == 40,
                "layout");

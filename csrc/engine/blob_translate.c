@@ -564,7 +564,8 @@ uint64_t cv_translate(int mode, uint64_t address)
 
 #define MOST_VERSIONS 4
 #define OFTEN 65536 /* runs of one that is made anew in any case, longer and with guesses followed */
-#define WORTH 4096  /* exits by sides: they cost what a translation costs */
+#define FREQUENT 256
+#define WORTH 4096 /* exits by sides: they cost what a translation costs */
 
 /* The way along the superblock at its segment k, as far as its branch goes. */
 static int direction_of(const struct cv_blob_superblock *b, uint32_t k)
@@ -635,22 +636,44 @@ static void replace(struct cv_blob_superblock *b)
         cv_enter_lookup(b->mode, address, code);
 }
 
+static void prefer(uint32_t segment)
+{
+    const uint64_t on = BRANCHES[segment].times[CV_DIRECTION_ON], taken = BRANCHES[segment].times[CV_DIRECTION_TAKEN];
+    if (on + taken)
+        SEGMENTS[segment].prefers = taken > on ? CV_DIRECTION_TAKEN : CV_DIRECTION_ON;
+}
+
+/* Runs of the most frequent way out; what has none of so many is not looked at: most code runs a few times only. */
+static int is_frequent(const struct cv_blob_superblock *b, const uint64_t *counters)
+{
+    if (!b->listed || b->mode == CV_RECORDING)
+        return 0;
+    for (uint32_t e = b->first_exit; e < b->first_exit + b->exits; e++)
+        if (counters[e] >= FREQUENT && EXITS[e].segments)
+            return 1;
+    return 0;
+}
+
 void cv_improve(const struct cv_slot *slot)
 {
+    uint32_t *const frequent = (uint32_t *)(CV_SHARED_BASE + CV_OFF_FREQUENT);
     const uint64_t *counters = (const uint64_t *)(slot->self + CV_SLOT_COUNTERS);
-    const uint64_t n = SHARED->superblocks;
-    memset(BRANCHES, 0, sizeof *BRANCHES * SHARED->segments);
+    const struct cv_blob_branch none = {{0, 0, 0}};
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < SHARED->superblocks; i++)
+        if (is_frequent(&SUPERBLOCKS[i], counters))
+            frequent[n++] = (uint32_t)i;
     for (uint64_t i = 0; i < n; i++)
-        if (SUPERBLOCKS[i].listed && SUPERBLOCKS[i].mode != CV_RECORDING)
-            add_branches(&SUPERBLOCKS[i], counters);
-    for (uint64_t i = 0; i < SHARED->segments; i++) {
-        const uint64_t on = BRANCHES[i].times[CV_DIRECTION_ON], taken = BRANCHES[i].times[CV_DIRECTION_TAKEN];
-        if (on + taken)
-            SEGMENTS[i].prefers = taken > on ? CV_DIRECTION_TAKEN : CV_DIRECTION_ON;
-    }
+        for (uint32_t k = 0; k < SUPERBLOCKS[frequent[i]].listed; k++)
+            BRANCHES[LISTED[SUPERBLOCKS[frequent[i]].first_listed + k]] = none;
+    for (uint64_t i = 0; i < n; i++)
+        add_branches(&SUPERBLOCKS[frequent[i]], counters);
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < SUPERBLOCKS[frequent[i]].listed; k++)
+            prefer(LISTED[SUPERBLOCKS[frequent[i]].first_listed + k]);
     for (uint64_t i = 0; i < n; i++) {
-        struct cv_blob_superblock *b = &SUPERBLOCKS[i];
-        if (is_current(b) && b->mode != CV_RECORDING && b->version < MOST_VERSIONS && is_worth(b, counters))
+        struct cv_blob_superblock *b = &SUPERBLOCKS[frequent[i]];
+        if (is_current(b) && b->version < MOST_VERSIONS && is_worth(b, counters))
             replace(b);
     }
 }

@@ -265,6 +265,26 @@ static void define_repeated(const struct cv_blob_segment *s)
     write_definition(s);
 }
 
+/* A copy of the references that stays. */
+static struct reference *kept_references(void)
+{
+    static struct reference *room;
+    static size_t left;
+    const size_t n = (size_t)d.n_references;
+    if (n > left) {
+        left = 16 * MOST_SITES;
+        room = malloc(left * sizeof *room);
+        if (!room)
+            left = 0;
+    }
+    if (n > left)
+        return NULL;
+    struct reference *const copy = memcpy(room, d.references, n * sizeof *room);
+    room += n;
+    left -= n;
+    return copy;
+}
+
 static void define(uint64_t number)
 {
     const struct cv_blob_segment *s = &segments[number];
@@ -284,10 +304,8 @@ static void define(uint64_t number)
     of_segment[number].encodings = (uint16_t)d.encodings;
     of_segment[number].first_site = next_site - (uint32_t)d.n_sites;
     of_segment[number].count = (uint32_t)d.n_references;
-    of_segment[number].references = malloc((size_t)d.n_references * sizeof *d.references);
-    if (of_segment[number].references)
-        memcpy(of_segment[number].references, d.references, (size_t)d.n_references * sizeof *d.references);
-    else
+    of_segment[number].references = kept_references();
+    if (!of_segment[number].references)
         of_segment[number].count = 0;
 }
 

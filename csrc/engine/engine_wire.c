@@ -37,10 +37,15 @@ void cv_wire_flush(void)
 void put_bytes(const void *from, size_t bytes)
 {
     const uint8_t *at = from;
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, at + i, bytes - i < 8 ? bytes - i : 8);
-        put(word);
+    for (size_t left = bytes; left;) {
+        if (used == BUFFER_WORDS)
+            cv_wire_flush();
+        const size_t room = 8 * (BUFFER_WORDS - used), n = left < room ? left : room, words = words_for(n);
+        buffer[used + words - 1] = 0; /* what follows the last byte */
+        memcpy(&buffer[used], at, n);
+        used += words;
+        at += n;
+        left -= n;
     }
 }
 
