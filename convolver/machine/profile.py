@@ -31,6 +31,8 @@ MOST_CPUS = "most_cpus"
 """Field of a CPU that was not probed: how many CPUs the largest machine has that is known to have it."""
 SETS = 64
 """A size that is made up has a number of sets that samples of up to 1 / 64 of the sets can hold."""
+_LINE_BYTES = 64
+"""Of the probe's walks."""
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,7 +77,8 @@ class Neighbour(msgspec.Struct, frozen=True, kw_only=True):
 class Residency(msgspec.Struct, frozen=True, kw_only=True):
     """How long lines that are left alone survive in the last cache; ``at_least`` where they outlived the longest pause.
 
-    ``points`` are pairs of a pause and the seconds of a dependent load after it, over ``working_set_bytes``.
+    ``points`` are pairs of a pause and the seconds of a dependent load after it, over ``working_set_bytes``: of a line that was
+    last visited a turn over all of them before the pause began.
     """
 
     seconds: float
@@ -86,13 +89,16 @@ class Residency(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lives(self) -> tuple[tuple[float, float], ...]:
         """Pairs of a time in seconds and the share of lines that live so long, shares adding up to 1: those that went between two
-        pauses live for their mean. All live for ``seconds`` where the points show no loss."""
+        pauses live for their mean and the turn before. All live for ``seconds`` where the points show no loss."""
         worst = [*accumulate((seconds for _, seconds in self.points), max)]
         lost = worst[-1] - worst[0] if worst else 0.0
         if not lost:
             return ((self.seconds, 1.0),)
+        turn = self.working_set_bytes / _LINE_BYTES * self.points[0][1]
         steps = zip(pairwise(self.points), pairwise(worst), strict=True)
-        return tuple(((before[0] + after[0]) / 2, (more - less) / lost) for (before, after), (less, more) in steps if more > less)
+        return tuple(
+            (turn + (before[0] + after[0]) / 2, (more - less) / lost) for (before, after), (less, more) in steps if more > less
+        )
 
 
 class Contention(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
