@@ -47,7 +47,8 @@ class FunctionTime(NamedTuple):
 
 class Observed(NamedTuple):
     """Predicted ``seconds`` of a program and their standard ``error``, all ``functions`` (name in module: time), which add up to
-    the seconds, exact ``counts``, and the build id of each of the ``modules`` that ran."""
+    the seconds, exact ``counts`` (``processes``: those that it started, whose time is left out), and the build id of each of the
+    ``modules`` that ran."""
 
     seconds: float
     error: float
@@ -84,6 +85,8 @@ class Observed(NamedTuple):
         functions = {**large, OTHERS: others, **kernel}
         builds = signature.table.select("module", "build_id").unique().drop_nulls().sort("module").rows()
         counts = {name: int(signature.totals[name]) for name in ("instructions", "memops")}
+        if started := (signature.header.get("system") or {}).get("forks"):
+            counts["processes"] = int(started)
         error = math.hypot(*(one.error for one in functions.values()))
         return cls(seconds, error, functions, counts, {Path(module).name: build for module, build in builds if build})
 

@@ -70,6 +70,8 @@ def verb(
         return observe(command, machine, marked=marked, plan=plan, expected=expected, progress=progress)
 
     now = together([run() for _ in range(RUNS if update else 1)])
+    if started := now.counts.get("processes"):
+        say(f"Note: processes that {known_as} started ({started}) are left out; check what they run instead.")
     found = compare(known_as, machine.name, before, now, own)
     if not found.passed and not update:
         again = run()  # a regression that one run alone shows is none

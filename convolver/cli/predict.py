@@ -98,17 +98,17 @@ def verb(
         if hits is not None:
             raise UsageError("--hits goes with a signature, not with a command; leave one of them out.")
         plan = on_engine(engine, words, sampling.plan())
-        if children:
-            if sampling.data_objects or wanted.scaling or wanted.cores or wanted.pin or events or correct:
-                others = "--data-objects, --scaling, --cores, --pin, --events and --correct"
-                raise UsageError(f"--trace-children adds up processor time; leave {others} out.")
+        alone = sampling.data_objects or wanted.scaling or wanted.cores or wanted.pin or events or correct
+        if children and alone:
+            others = "--data-objects, --scaling, --cores, --pin, --events and --correct"
+            raise UsageError(f"--trace-children adds up processor time; leave {others} out.")
+        if children or not chain.record(words, measure_runs, plan, engine, follows=not alone):
             from convolver.cli.predict_children import predict_children, report_children
 
             found = predict_children(chain, words, plan, runs=measure_runs, measured=measured, overlap=overlap, method=method)
             if not report_children(chain, *found, top, as_data) and strict:
                 raise typer.Exit(CHECK_FAILED)
             return
-        chain.record(words, measure_runs, plan, engine)
     predictions = chain.predict(measured, correct, overlap, events, method)
     artifacts = chain.artifacts(predictions)
     if not as_data.printed(lambda: document(predictions, artifacts, chain, top), lambda: machine_rows(predictions)):

@@ -39,8 +39,8 @@ class ProcessPrediction:
 def predict_children(
     chain: Chain, argv: list[str], plan: SamplingPlan, *, runs: int, measured: float | None, overlap: str, method: str
 ) -> tuple[list[ProcessPrediction], list[dict[str, Any]]]:
-    """Measure a command, trace all its processes and predict each; return these, those that take longest first, and one sum a
-    target.
+    """Measure a command where that is not done, trace all its processes and predict each; return these, those that take longest
+    first, and one sum a target.
 
     A process that ended before anything of it could be predicted is left out, with a sentence.
     """
@@ -48,13 +48,14 @@ def predict_children(
     from convolver.tracing.launch import closed_off
     from convolver.tracing.preflight import check_command
 
-    check_command(argv, scan=plan.engine == "valgrind")
-    chain.make_folder()
     folder = chain.output or Path(".")
-    chain.find_machines(probe=True)
-    chain.say_how_long(argv, runs)
-    if runs:
-        chain.measure(argv, runs)
+    if chain.measurement is None:
+        check_command(argv, scan=plan.engine == "valgrind")
+        chain.make_folder()
+        chain.find_machines(probe=True)
+        chain.say_how_long(argv, runs)
+        if runs:
+            chain.measure(argv, runs)
     name = str(folder / f"{Path(argv[0]).name}.%p.cvt")
     with closed_off():
         status, children = trace_children(argv, output=name, sampling=plan, progress=chain.progress, force=chain.force)

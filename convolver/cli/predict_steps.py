@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from convolver.tracing.instruction_sets import UsedSets
     from convolver.tracing.measure import Measurement
 
+MOSTLY = 0.5
+"""Share of a command's time that goes to processes which it starts, from which on these are what is to be predicted."""
 BUSY = 0.05
 """Share of the native runs in which other programs had the processor that is named."""
 
@@ -82,8 +84,13 @@ class Chain:
         self.make_folder()
         self.sources = {"signature": str(path), "hit rates": str(hits)}
 
-    def record(self, argv: list[str], runs: int, sampling: SamplingPlan, engine: str | None = None) -> None:
-        """Probe where needed, measure and trace a command; ``engine``: as ``--engine`` names it."""
+    def record(
+        self, argv: list[str], runs: int, sampling: SamplingPlan, engine: str | None = None, *, follows: bool = False
+    ) -> bool:
+        """Probe where needed, measure and trace a command; ``engine``: as ``--engine`` names it.
+
+        ``follows``: a command that leaves its work to processes which it starts is measured only, and the result False.
+        """
         from convolver.cli.threads_anew import ThreadsAnew
         from convolver.cli.trace_plan import switched
         from convolver.tracing.engine_choice import died_of_valgrind, other_code, too_long, uncounted
@@ -109,7 +116,11 @@ class Chain:
             new_file(folder / name, self.force)
         self.say_how_long(argv, runs)
         if runs:
-            sampling = switched(engine, sampling, too_long(sampling, self.measure(argv, runs))) or sampling
+            measured = self.measure(argv, runs)
+            if follows and measured.children_share > MOSTLY:
+                self._say_children(argv, measured.children_share)
+                return False
+            sampling = switched(engine, sampling, too_long(sampling, measured)) or sampling
         seconds = None if self.measurement is None else self.measurement.seconds
 
         def traced_by(plan: SamplingPlan) -> Trace:
@@ -131,6 +142,15 @@ class Chain:
         if objects is not None:
             self.sources["data objects"] = str(objects)
         say_failed(self.signature.header.get("exit_status"))
+        return True
+
+    def _say_children(self, argv: Sequence[str], share: float) -> None:
+        from convolver.mpi.capture import LAUNCHERS
+
+        name = Path(argv[0]).name
+        say(f"Processes that {name} starts have {format_share(share)} of its time, so all are traced (--trace-children).")
+        if name.split(".")[0] in LAUNCHERS:
+            say("For elapsed times of an MPI program record its messages with `convolver mpi trace`.")
 
     def make_folder(self, names: Sequence[str] = ()) -> None:
         """Make the folder for the artifacts, once it is clear that there will be some; see that these may be written."""

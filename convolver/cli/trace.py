@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from convolver.tracing.sampling import SamplingPlan
 
 
-def _notes(signature: Signature, ended: Mapping[str, Any]) -> list[str]:
-    """Return what is to be known of how the run ended, by the trace's header, as sentences without the first capital."""
+def _notes(signature: Signature, ended: Mapping[str, Any], followed: bool = False) -> list[str]:
+    """Return what is to be known of how the run ended, by the trace's header, as sentences without the first capital;
+    ``followed``: its children were traced, too."""
     from convolver.tracing.native_engine import made_code_sentence
 
     header, found = signature.header, []
@@ -42,8 +43,9 @@ def _notes(signature: Signature, ended: Mapping[str, Any]) -> list[str]:
     found += [f"the program ran on untraced, because of {place}." for place in ended["went_native"]]
     if made := made_code_sentence(ended):
         found.append(made)
-    if untraced := ended["untraced"]:
-        found.append(f"processes that it started ({untraced}) ran untraced.")
+    started = 0 if followed else (header.get("system") or {}).get("forks", 0)
+    if untraced := ended["untraced"] or started:
+        found.append(f"processes that it started ({untraced}) ran untraced{'' if followed else '; see --trace-children'}.")
     return found
 
 
@@ -191,7 +193,7 @@ def _followed(job: _Job, pattern: str | None) -> int:
     for child in traces:
         recorded = Trace.load(child.path)
         job.wrote(child.path, signature_path(child.path))
-        notes = _notes(recorded.signature, recorded.header)
+        notes = _notes(recorded.signature, recorded.header, followed=True)
         if job.json:
             documents.append({"trace": str(child.path), **recorded.summary(), "notes": notes})
         else:

@@ -35,6 +35,7 @@ class _Run(NamedTuple):
     wall: float
     processor: float
     queued: float
+    children: float
     status: int
 
 
@@ -51,6 +52,8 @@ class Measurement:
     """How long the main thread of each run was ready while others had the processor; empty where the kernel does not tell."""
     cpus: int = 1
     """On how many the runs could be."""
+    children_seconds: tuple[float, ...] = ()
+    """Processor seconds of each run that processes have which the command started, in ticks of the kernel's clock."""
 
     @property
     def seconds(self) -> float:
@@ -74,6 +77,12 @@ class Measurement:
     def queued_share(self) -> float:
         """Share of the elapsed time of all runs in which other programs had the processor."""
         return sum(self.queued_seconds) / sum(self.wall_seconds) if sum(self.wall_seconds) else 0.0
+
+    @property
+    def children_share(self) -> float:
+        """Share of the processor seconds that processes have which the command started."""
+        whole = sum(self.processor_seconds)
+        return sum(self.children_seconds) / whole if whole else 0.0
 
     @property
     def _shortest(self) -> list[float]:
@@ -124,9 +133,9 @@ def measure(argv: Sequence[str], *, runs: int = 3, progress: Progress = SILENT) 
 
 
 def _of(runs: Sequence[_Run], wanted: int) -> Measurement:
-    wall, processor, queued, status = zip(*runs, strict=True)
+    wall, processor, queued, children, status = zip(*runs, strict=True)
     known = not any(math.isnan(one) for one in queued)
-    return Measurement(wall, processor, status[-1], wanted, queued if known else (), len(os.sched_getaffinity(0)))
+    return Measurement(wall, processor, status[-1], wanted, queued if known else (), len(os.sched_getaffinity(0)), children)
 
 
 def _once(argv: Sequence[str]) -> _Run:
@@ -145,10 +154,10 @@ def _once(argv: Sequence[str]) -> _Run:
             process.wait()
             raise
         wall = time.perf_counter() - before
-    queued = _queued(process.pid)
+    queued, children = _queued(process.pid), _children(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return _Run(wall, processor_seconds(usage), queued, process.returncode)
+    return _Run(wall, processor_seconds(usage), queued, children, process.returncode)
 
 
 def _queued(pid: int) -> float:
@@ -158,6 +167,15 @@ def _queued(pid: int) -> float:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
     except (OSError, ValueError, IndexError):
         return math.nan
+
+
+def _children(pid: int) -> float:
+    """Return the processor seconds of the processes that one started and waited for; it ended, but was not waited for."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # from the third one on
+        return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def processor_seconds(usage: resource.struct_rusage) -> float:

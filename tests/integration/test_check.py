@@ -60,6 +60,13 @@ def test_a_program_that_fails_is_not_checked(check, versions):
     assert not (versions / "old.md").exists()
 
 
+def test_processes_that_are_left_out_are_said(check, versions, tmp_path):
+    (tmp_path / "job").write_text(f"#!/bin/sh\n{versions}/old/stages\ntrue\n")
+    (tmp_path / "job").chmod(0o755)
+    assert "Note: processes that job started (1) are left out" in check(tmp_path, "--", "./job").stderr
+    assert "Note" not in check(versions, "--", "old/stages").stderr
+
+
 MARKED = """
 #include "convolver_markers.h"
 #include <stdlib.h>

@@ -168,6 +168,16 @@ def test_children_are_predicted_one_by_one_and_added_up(folder, run, tmp_path):
     assert first["cpu_ratios"]["fast"] == alone["cpu_ratio"]
 
 
+def test_a_script_is_predicted_with_the_processes_that_have_its_time(run, tmp_path):
+    words = ("--base", "here", "--measure", "1", "--json", "-o", str(tmp_path))
+    done = run("predict", *words, "--", "sh", "-c", "./cg 30; true", code=0)
+    assert "Processes that sh starts have" in done.stderr
+    document = json.loads(done.stdout)
+    assert [row["command"][0].rpartition("/")[2] for row in document["processes"]] == ["cg", "sh"]
+    done = run("predict", *words, "--cores", "1", "--", "sh", "-c", "./cg 30; true", code=0)
+    assert "processes" not in json.loads(done.stdout)
+
+
 def test_children_go_with_a_command_and_processor_time_alone(run):
     assert "goes with a command" in run("predict", "--trace-children", "cg.cvt", "--base", "here", code=2).stderr
     words = ("--scaling", "1,2", "--base", "here", "--", "./cg", "8")

@@ -83,6 +83,12 @@ def test_the_verb_keeps_the_programs_output_input_and_status(build, tmp_path):
     assert (tmp_path / "cat.sig.parquet").exists()
 
 
+def test_processes_that_ran_untraced_are_said(tmp_path):
+    words = ("-o", "%p.cvt", "--", "sh", "-c", "/bin/true; true")
+    assert "Note: processes that it started (1) ran untraced; see --trace-children." in run(*words, cwd=tmp_path).stderr
+    assert "untraced" not in run("--trace-children", *words, cwd=tmp_path).stderr
+
+
 def test_json_has_the_notes_that_are_said_without(build, tmp_path):
     words = ["-o", "a.cvt", "--force", "--start-at", "nowhere"]
     said = run(*words, "--", build("loop"), cwd=tmp_path).stderr

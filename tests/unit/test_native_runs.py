@@ -40,6 +40,12 @@ def test_the_shortest_runs_count():
     assert not Measurement((9, 9, 9, 9), (1.0, 1.5, 1.1, 1.05), 0, 3).disturbed
 
 
+def test_time_of_processes_that_a_command_starts_is_known(tmp_path):
+    burn = burning(tmp_path, 0)
+    assert measure(burn, runs=1).children_share == 0
+    assert 0.9 < measure(["sh", "-c", '"$@"; true', "sh", *burn], runs=1).children_share <= 1
+
+
 def _ended(process: Path) -> bool:
     """Tell whether a process is gone, or waits to be collected by init, which takes its time on some machines."""
     try:
