@@ -31,7 +31,10 @@ def find_program(name: str) -> str:
         return name
     found = shutil.which(name)
     if found is None:
-        raise UsageError(f"There is no program '{name}' on the path; give its file name after '--'.")
+        advice = "give its file name after '--'"
+        if Path(name).is_file():
+            advice = f"for the file here write ./{name}, or the interpreter of a script in front, as in 'python3 {name}'"
+        raise UsageError(f"There is no program '{name}' on the path; {advice}.")
     return found
 
 

@@ -220,6 +220,12 @@ def test_what_cannot_be_traced_is_said_in_one_sentence(tmp_path, command, status
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_here_that_is_no_command_says_how_to_run_it(tmp_path):
+    (tmp_path / "job.py").write_text("print(1)")
+    assert "write ./job.py, or the interpreter" in run("--", "job.py", cwd=tmp_path).stderr
+    assert "give its file name after '--'" in run("--", "nowhere.py", cwd=tmp_path).stderr
+
+
 def test_children_of_the_program_run_untraced_and_do_not_disturb(tmp_path):
     done = run(
         "-o", "a.cvt", "--full", "--", "bash", "-c", "for i in 1 2 3; do (echo child $i); /bin/true; done; exit 3", cwd=tmp_path
