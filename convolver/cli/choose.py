@@ -43,7 +43,9 @@ def verb(
     trace: Annotated[Path, typer.Argument(metavar="APP.cvt", help="A trace of the program.")],
     machines: Annotated[
         list[str],
-        typer.Option("--machines", "-m", help="Machines to rank, at commas.", autocompletion=completing.machine_lists),
+        typer.Option(
+            "--machines", "-m", help="Machines to rank, at commas, or 'cloud-*'.", autocompletion=completing.machine_lists
+        ),
     ],
     prices: Annotated[Path | None, typer.Option("--prices", help="CSV with machine,price_per_hour: adds costs of a run.")] = None,
     base: Annotated[str | None, BASE] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from convolver.cli import completing
-from convolver.errors import UsageError
+from convolver.errors import UnknownMachineError, UsageError
 from convolver.foreign_text import json_text
 from convolver.heavy import pl
 from convolver.units import listed
@@ -73,8 +74,22 @@ Dask = Annotated[str | None, typer.Option(help="Address of a dask.distributed sc
 
 
 def machine_names(given: Iterable[str]) -> list[str]:
-    """Return the names in the values of --machines, each a name or several at commas."""
-    return [name.strip() for words in given for name in words.split(",") if name.strip()]
+    """Return the names in the values of --machines, each a name, a pattern with ``*`` or several at commas.
+
+    Raises :class:`UnknownMachineError` for a pattern that no machine has.
+    """
+    wanted = [name.strip() for words in given for name in words.split(",") if name.strip()]
+    if "*" not in "".join(wanted):
+        return wanted
+    from convolver.machine.catalog import list_machines
+
+    known, found = [entry.name for entry in list_machines()], list[str]()
+    for name in wanted:
+        like = fnmatch.filter(known, name) if "*" in name else [name]
+        if not like:
+            raise UnknownMachineError(f"No machine is called like '{name}'; `convolver machine list` shows those known by name.")
+        found += like
+    return list(dict.fromkeys(found))
 
 
 def refuse_given(context: typer.Context, names: Iterable[str], why: str) -> None:

@@ -9,8 +9,10 @@ from convolver.convolution.machine_changes import WhatIf
 from convolver.convolution.verdict import CANNOT_TELL, FASTER, seconds_from_to
 from convolver.plotting.labels import machine_label
 from convolver.reporting.grid import Table, grid
-from convolver.units import format_seconds
+from convolver.units import format_seconds, listed
 
+MOST_NAMED = 3
+"""Machines like the best that a sentence names; the table has all."""
 WIDTH = 40
 """Columns of the chart, from 0 to the largest end of an interval."""
 
@@ -62,7 +64,8 @@ def conclusion(choices: Sequence[RankedMachine]) -> str:
     near = [one.machine for one in others if one.verdict == CANNOT_TELL]
     text = f"Fastest: {best.machine}, {format_seconds(best.seconds)} a run"
     if near:
-        text += f"; the errors of the prediction cannot tell {', '.join(near)} from it"
+        those = listed(near) if len(near) <= MOST_NAMED else f"{len(near)} others"
+        text += f"; the errors of the prediction cannot tell {those} from it"
     cheapest = next((one for one in choices if one.cost_verdict == BEST), None)
     if cheapest is not None:
         text += f". Cheapest a run: {cheapest.machine}"

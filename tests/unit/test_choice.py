@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convolver.cli.common import machine_names
 from convolver.convolution.choice import BEST, DEARER, HOUR, choose, load_prices
 from convolver.convolution.system_time import SystemTime
 from convolver.convolution.verdict import CANNOT_TELL, SLOWER
-from convolver.errors import FormatError, UsageError
+from convolver.errors import FormatError, UnknownMachineError, UsageError
+from convolver.machine.catalog import list_machines
 from convolver.reporting.choice_chart import WIDTH, bar, conclusion
 
 
@@ -82,6 +84,22 @@ def test_programs_with_threads_are_ranked_by_elapsed_time():
     assert (first.cost_verdict, second.cost_verdict) == (DEARER, BEST)
     measured = choose([threaded("few", 1.0, 0.6), threaded("many", 1.2, 0.3, 8)], measured=1.2)
     assert [one.seconds for one in measured] == [pytest.approx(0.6), 1.2]
+
+
+@pytest.mark.parametrize(("others", "those"), [(1, "m1"), (3, "m1, m2 and m3"), (4, "4 others")])
+def test_machines_like_the_best_are_named_or_counted(others, those):
+    machines = [machine(f"m{number}", 1.0) for number in range(others + 1)]
+    assert f"cannot tell {those} from it" in conclusion(choose(machines))
+
+
+def test_a_pattern_stands_for_the_machines_that_are_known(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = machine_names(["cloud-epyc-milan,cloud-epyc-*", "server-hbm"])
+    assert found[0] == "cloud-epyc-milan"
+    assert found[-1] == "server-hbm"
+    assert set(found[1:-1]) == {one.name for one in list_machines() if one.name.startswith("cloud-epyc-")} - {"cloud-epyc-milan"}
+    with pytest.raises(UnknownMachineError, match=r"called like 'nothing-\*'"):
+        machine_names(["nothing-*"])
 
 
 def test_costs_and_the_front_follow_from_prices():
