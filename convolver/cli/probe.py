@@ -143,5 +143,5 @@ def verb(
     profile.save(path)
     rows = profile_rows(profile)
     if not as_data.printed(lambda: {**profile.summary(), "plateaus": rows, "provenance": profile.provenance}, lambda: rows):
-        print_profile(profile)
+        print_profile(profile, path)
     wrote(path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -200,8 +202,11 @@ def _print_curves(profile: MachineProfile) -> None:
     out().print(table)
 
 
-def print_profile(profile: MachineProfile) -> None:
-    """Print geometry, plateaus, instructions and provenance on stdout."""
+def print_profile(profile: MachineProfile, kept_in: Path | None = None) -> None:
+    """Print geometry, plateaus, instructions, the kernel's costs and provenance on stdout.
+
+    ``kept_in``: in place of instructions and costs how to see them, of a profile in this file.
+    """
     console = out()
     kind = "projected, not measured" if profile.projected else f"measured {profile.provenance.get('created', '')}".strip()
     console.print(f"{profile.name}: {profile.cpu.get('model') or 'unknown CPU'} ({kind})")
@@ -211,13 +216,17 @@ def print_profile(profile: MachineProfile) -> None:
     _print_levels(profile)
     _print_options(profile)
     _print_curves(profile)
-    if profile.floating_point:
+    if kept_in is not None:
+        shown = shlex.quote(str(kept_in))
+        console.print(f"`convolver machine show {shown}` shows times of instructions and of the kernel, too.", soft_wrap=True)
+    elif profile.floating_point:
         table = grid(["seconds per instruction"], ["width", "time", "Gflop/s"])
         for entry in profile.floating_point:
             rate = f"{entry.flops / entry.seconds / 1e9:.3g}" if entry.flops else ""
             table.add_row(entry.kernel, str(entry.width_bytes), format_seconds(entry.seconds), rate)
         console.print(table)
-    _print_kernel(profile)
+    if kept_in is None:
+        _print_kernel(profile)
     for sentence in surroundings(profile):
         console.print(sentence)
     for change in profile.changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from convolver.machine.project import parse_changes, project
 from convolver.probing.kernel import kernel_cost, kernel_costs, kernel_samples, measure_kernel
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.runner import probe_binary
-from convolver.reporting.machine_tables import compare_rows
+from convolver.reporting.machine_tables import compare_rows, print_profile
 from tests.synthetic import machine
 
 COST = KernelCost(name="page.few", seconds=8e-7, low=7e-7, high=9e-7)
@@ -112,3 +113,12 @@ def test_a_profile_without_costs_says_that_system_time_is_not_predicted():
     note = "It has no costs of the kernel"
     assert any(finding.sentence.startswith(note) for finding in check_profile(machine("m")))
     assert not any(finding.sentence.startswith(note) for finding in check_profile(with_costs()))
+
+
+def test_a_probe_names_the_verb_that_prints_costs(capsys):
+    print_profile(with_costs())
+    assert "page.few" in capsys.readouterr().out
+    print_profile(with_costs(), Path("my machine.json"))
+    said = capsys.readouterr().out
+    assert "page.few" not in said
+    assert "`convolver machine show 'my machine.json'`" in said
