@@ -83,7 +83,7 @@ def trace_command(
     if as_json:
         print_json({**events.summary(), "exit_status": status})
     else:
-        say(f"{events.ranks} ranks, {events.records} records, {events.notes['measured_seconds']:.6g} s measured.")
+        say(f"{events.ranks} ranks, {events.records} records, {format_seconds(events.notes['measured_seconds'])} measured.")
     _end(command, status)
 
 

@@ -58,8 +58,8 @@ def _one(parallel: Parallel, folder: Path, base: MachineProfile, target: Machine
     for machine, given in ((base, own), (target, other or own)):
         if given is None and not machine.network:
             raise UsageError(
-                f"The profile of '{machine.name}' has no network; measure one with 'convolver probe --launcher' or give a "
-                "configuration with --network or --target-network."
+                f"The profile of '{machine.name}' has no network; give another profile's or a configuration with --network or "
+                "--target-network, or measure it there with `convolver mpi network`."
             )
     return predict_parallel(
         folder,

@@ -113,7 +113,8 @@ def thread_costs(machine: MachineProfile) -> tuple[dict[str, float], list[str]]:
         if measured.get(name) and measured.get(of_all) and parties > 2:
             known[f"{name}_each"] = max(measured[of_all] - measured[name], 0.0) / (parties - 2)
     missing = dict.fromkeys(name.partition("_")[0] if name in _LOSSES else name for name in PROBED if name not in known)
-    says = f"what threads cost each other ({', '.join(missing)}) is that of an AMD Zen 4 machine, as it was not probed here"
+    which = f" ({', '.join(missing)})" if known else ""
+    says = f"what threads cost each other{which} is that of an AMD Zen 4 machine, as it was not probed here"
     notes = [says] if missing else []
     return {**DEFAULT_COSTS, **known}, notes
 

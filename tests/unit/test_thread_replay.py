@@ -559,6 +559,13 @@ def test_a_barrier_of_all_cpus_says_what_each_further_one_takes():
     assert thread_costs(probed(2, barrier=1e-7))[0]["barrier_each"] == DEFAULT_COSTS["barrier_each"]
 
 
+def test_costs_that_no_probe_knows_are_named_where_others_are_known():
+    (whole,), (part,) = thread_costs(probed(8))[1], thread_costs(probed(8, create=1e-5))[1]
+    assert whole.startswith("what threads cost each other is that of")
+    assert ", barrier, " in part
+    assert "create" not in part
+
+
 def test_forks_take_what_probed_regions_do_beside_their_barrier():
     costs = thread_costs(probed(8, barrier=1e-7, barrier_all=7e-7, region=1e-6, region_all=4e-6))[0]
     assert costs["fork"] == pytest.approx(9e-7)
