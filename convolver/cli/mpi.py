@@ -14,7 +14,7 @@ from convolver.cli.verb_group import new_group
 from convolver.errors import UsageError
 from convolver.reporting.console import out, terminal_progress
 from convolver.reporting.grid import grid
-from convolver.units import format_seconds
+from convolver.units import format_count, format_seconds
 
 if TYPE_CHECKING:
     from convolver.mpi.events import Events
@@ -120,7 +120,7 @@ def count_command(
     events = load_events(output)
     calls = int((events.columns["kind"] != EventKind.BURST).sum())
     total = float(events.columns["seconds"].sum()) * WORK_PER_SECOND
-    say(f"{events.ranks} ranks, {calls} MPI events, {total:.6g} instructions between them.")
+    say(f"{events.ranks} ranks, {calls} MPI events, {format_count(total)} instructions between them.")
     wrote(output)
     _end(command, status)
 

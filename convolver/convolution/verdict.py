@@ -153,8 +153,8 @@ def run_check(document: Mapping[str, Any]) -> BaseCheck:
     seconds, measured = document["base_seconds"], document["measured_seconds"]
     low, high = (end / document["seconds"] for end in document["interval_seconds"])
     passed = low * seconds <= measured <= high * seconds
-    found = f"replayed {format_seconds(seconds)}, measured {format_seconds(measured)} ({document['base_error']:+.1%})"
+    found = f"replayed {format_seconds(seconds)}, measured {format_seconds(measured)} ({100 * document['base_error']:+.1f} %)"
     if passed:
         return BaseCheck(True, f"Check on {document['base']}: {found}, within the interval.")
     advice = "more ranks than processors ran, the network is another than the recorded one's, or ranks waited for something else"
-    return BaseCheck(False, f"Check failed on {document['base']}: {found}. Either {advice}; do not believe the rest before.")
+    return BaseCheck(False, f"Check failed on {document['base']}: {found}. Either {advice}; believe the rest once it passes.")
