@@ -50,6 +50,10 @@ SAME_LATENCY = {
 """Kinds whose vectors of 16 bytes take as long as scalars on all cores we know."""
 UNITS = ("divide_32", "divide_64", "root_double", "root_double_16", "root_double_32", "divide_single")
 """Kinds whose unit is busy for as long as independent ones take each."""
+ENDS = ("front.end", *(f"branch.{name}" for name in ("jump", "indirect", "called_apart", "returned_apart")))
+"""Figures of branches that differ a little from time to time and are rounded to whole cycles."""
+SURE = 0.5
+"""The width of their intervals up to which they count, in cycles."""
 SIZES = ("front.targets", "front.code", "front.loop", "front.loop_slots", "front.entry")
 """Figures that are numbers, not cycles."""
 CHAINED = 1
@@ -67,6 +71,10 @@ _LINE_BYTES = 64
 """Of the probe's lines of code."""
 RENAMED = 2
 """Cycles below which a core that renames memory renamed the probe's pairs, which says nothing of those that it does not."""
+LATER = 0.3
+"""Cycles by which a turn in two lines of code takes longer, from which on they are not predicted at once."""
+LINES_AHEAD = 16
+"""Of the core where it was timed."""
 GROUP_MORE = 1.3
 """A loop in two lines of code that takes this many times what one in a line does waits for each of them."""
 CROWD = 8
@@ -94,7 +102,7 @@ def _whole(exact: float, rounding: float = ROUNDING) -> int | None:
 
 def _settled(figure: CoreFigure) -> bool:
     narrow = NARROW_WINDOW if figure.name.startswith("window.") or figure.name in SIZES else NARROW
-    return figure.high - figure.low <= narrow * figure.value
+    return figure.high - figure.low <= (SURE if figure.name in ENDS else narrow * figure.value)
 
 
 class _Calibration:
@@ -302,7 +310,8 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
         exact = value(name)
         return None if exact is None else _whole(exact, within)
 
-    near, far, line = rounded("front.near", EXACT), rounded("front.far"), rounded("front.line")
+    apart, far, line = rounded("branch.jump"), rounded("front.far"), rounded("front.line")
+    near = rounded("front.near", EXACT) if apart is None else apart
     within = rounded("front.within", EXACT)  # jumps in a row are not always all near, where a loop's one branch is
     far_ones = near is not None and within is not None and near > within
     if far_ones or (near is None and not _fetches_otherwise(result)):
@@ -328,17 +337,35 @@ def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> No
     elif turns is not None and slots is not None:
         result.param("loop_turns", round(turns))
         result.param("loop_buffer", round(slots))
-    _fetch_groups(result, value)
-
-
-def _fetch_groups(result: _Calibration, value: Callable[[str], float | None]) -> None:
-    """Take what loops show of fetch: its width, and whether lines end groups."""
-    if _fetches_otherwise(result):
-        return
-    slots, within, across = (value(f"front.{name}") for name in ("fetch", "within", "across"))
+    slots = None if _fetches_otherwise(result) else value("front.fetch")
     result.param("fetch_width", None if slots is None else round(slots))
-    if within is not None and across is not None and not ALIKE < across / within < GROUP_MORE:
-        result.param("code_window", _LINE_BYTES if across >= GROUP_MORE * within else 0)
+    _predicted_lines(result, value)
+    _code_window(result, value)
+
+
+def _predicted_lines(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take that lines are predicted one after the other, ahead of fetch, where a loop of a few turns takes longer in two lines of
+    code and one of many turns does not. Then take what the end of a loop costs, though it is foreseen; and what an indirect jump
+    costs beyond another."""
+    waits, within, across = (value(f"front.{name}") for name in ("waits", "within", "across"))
+    if waits is not None and within is not None and across is not None:
+        if waits >= LATER and across < ALIKE * within:
+            result.param("lines_ahead", result.table.params.get("lines_ahead") or LINES_AHEAD)
+        elif waits < LATER / 2:
+            result.param("lines_ahead", 0)
+    jump, indirect, end = value("branch.jump"), value("branch.indirect"), value("front.end")
+    if jump is not None and indirect is not None:
+        result.param("indirect_cycles", max(round(indirect - jump), 0))
+    if end is not None and result.table.params.get("lines_ahead"):
+        result.param("override_cycles", max(round(end), 0))
+
+
+def _code_window(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take whether lines of code end fetch groups, from loops in one line and in two."""
+    within, across = value("front.within"), value("front.across")
+    if within is None or across is None or ALIKE < across / within < GROUP_MORE or _fetches_otherwise(result):
+        return
+    result.param("code_window", _LINE_BYTES if across >= GROUP_MORE * within else 0)
 
 
 def _fetches_otherwise(result: _Calibration) -> bool:
@@ -348,7 +375,10 @@ def _fetches_otherwise(result: _Calibration) -> bool:
 
 def _calls(result: _Calibration, near: int | None, value: Callable[[str], float | None]) -> None:
     """Take what calls and returns cost; older probes tell only both together, in lines that they cross."""
-    called, returned, crossing = (value(f"branch.{name}") for name in ("called", "returned", "call"))
+    called, returned = (value(f"branch.{name}_apart") for name in ("called", "returned"))
+    if called is None or returned is None:
+        called, returned = value("branch.called"), value("branch.returned")
+    crossing = value("branch.call")
     if near is not None and called is not None and returned is not None:
         result.param("call_cycles", max(round(called) - near, near))
         result.param("return_cycles", max(round(returned - called), near))

@@ -22,7 +22,7 @@ from typing import Protocol
 from convolver.errors import ProbeError
 from convolver.machine.core_figures import CoreFigure
 from convolver.machine.cores import REGISTER_FILES
-from convolver.probing.front import FILLING, LOOPS, fetch_figures, front_figures, line_figures, loop_figures
+from convolver.probing.front import FILLING, LOOPS, TURNS, fetch_figures, front_figures, line_figures, loop_figures, turn_figures
 from convolver.probing.runner import check_alive, probe_binary
 from convolver.progress import SILENT, Progress
 
@@ -184,7 +184,7 @@ def measure_core(cpu: int, pages: str = "default", progress: Progress = SILENT) 
 def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
     """Return the figures of a core from the answers of its probe."""
     found: list[CoreFigure | None] = []
-    parts: dict[str, dict[str, list[float]]] = {family: {} for family in (FILLING, PAIRS, LOOPS)}
+    parts: dict[str, dict[str, list[float]]] = {family: {} for family in (FILLING, PAIRS, LOOPS, TURNS)}
     process.ask("window.reorder_buffer 1")  # answered after all bodies
     while (answer := process.answer()) is not None and answer[0] not in WINDOWS:
         family = next((one for one in parts if answer[0].startswith(one)), None)
@@ -192,7 +192,7 @@ def core_figures(process: Answers) -> tuple[CoreFigure, ...]:
             parts[family][answer[0].removeprefix(family)] = answer[1]
         else:
             found.append(CoreFigure.of_samples(*answer))
-    found += [*pair_figures(parts[PAIRS]), *fetch_figures(parts[LOOPS])]
+    found += [*pair_figures(parts[PAIRS]), *fetch_figures(parts[LOOPS]), *turn_figures(parts[TURNS])]
     found += line_figures({int(count): samples for count, samples in parts[FILLING].items()})
     if answer is not None:
         found += front_figures(process.cycles, capacity)  # before what takes long: a shared core may leave no time for both

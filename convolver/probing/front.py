@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from statistics import median, median_low
-
-import msgspec
 
 from convolver.machine.core_figures import FORESEEN, CoreFigure
 
@@ -77,7 +76,9 @@ def _size(
         return None
     limit = few[0] + share * (many[0] - few[0])
     found = capacity(lambda count: min(cycles(kind, count), default=0.0) > limit, step, most)
-    return None if found is None else CoreFigure(name=name, value=float(found - step), low=float(found - step), high=float(found))
+    if found is None or found <= FEW:  # few take as long as many at times: they crowd their lines
+        return None
+    return CoreFigure(name=name, value=float(found - step), low=float(found - step), high=float(found))
 
 
 FILLING = "lines."
@@ -126,8 +127,8 @@ def _in_entries(slots: int, cycles: Mapping[int, float], width: float) -> bool:
 
 
 LOOPS = "fetch."
-"""What the samples of a turn are called: a number of slots in one line of code, or :data:`ACROSS`."""
-ACROSS, WITHIN = "across", "6"
+"""What the samples of a turn are called: a number of slots in one line of code, or of :data:`ACROSS`."""
+ACROSS, WITHIN = ("across", "across_later", "across_sooner"), "6"
 """Loops of as many slots in two lines and in one."""
 LATE = 1.06
 """Times what the width allows, from which on a turn waits for the front end."""
@@ -139,29 +140,49 @@ WHOLE = 0.1
 
 def fetch_figures(loops: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
     """Return ``front.within`` and ``front.across``, cycles of a turn of six slots in one line of code, where these are fetched at
-    once, and in two, and ``front.fetch``, the slots fetched at once where more are seen to wait, from sorted samples."""
-    within, across = (CoreFigure.of_samples(f"front.{name}", loops.get(name, ())) for name in (WITHIN, ACROSS))
+    once, and in two, and ``front.fetch``, the slots fetched at once where more are seen to wait, from sorted samples.
+
+    A loop in two lines takes one or two cycles a turn on some cores, whole runs long: the least sample says what the core can do.
+    """
+    within, across = (
+        CoreFigure.of_samples("front.within", loops.get(WITHIN, ())),
+        [*chain(*(loops.get(name, ()) for name in ACROSS))],
+    )
     found = []
-    if within is not None and across is not None and within.value < AT_ONCE:
-        found = [msgspec.structs.replace(within, name="front.within"), across]
-    cycles = {int(name): samples[len(samples) // 4] for name, samples in loops.items() if samples and name != ACROSS}
-    slots = _slots(cycles)
+    if within is not None and across and within.value < AT_ONCE:
+        found = [within, CoreFigure.exact("front.across", min(across))]
+    slots = _slots({int(name): samples[0] for name, samples in loops.items() if samples and name not in ACROSS})
     if slots:
         found.append(CoreFigure.exact("front.fetch", slots))
     return found
 
 
-def _slots(cycles: Mapping[int, float]) -> int:
+def _slots(cycles: dict[int, float]) -> int:
     """Return the most slots of a loop, of those from the smallest on, whose turn is as short as the width allows; 0 where the
     next larger one is not there, or does not take two cycles."""
     if not cycles:
         return 0
     width = max(slots / turn for slots, turn in cycles.items())
+    least = math.inf
+    for slots in sorted(cycles, reverse=True):  # what a larger loop does not wait for, a smaller one did for another reason
+        cycles[slots] = least = min(cycles[slots], least)
     slots = min(cycles)
     branch = cycles[slots]  # a cycle, or a sixth more in some runs of a Zen 3
     while slots in cycles and cycles[slots] < LATE * max(slots / width, branch):
         slots += 1
     return slots - 1 if branch < AT_ONCE and slots - 1 in cycles and abs(cycles.get(slots, 0.0) - 2) < WHOLE else 0
+
+
+TURNS = "turns."
+"""What the samples of a turn are called of a loop that comes round a few times, over and over: in one line of code and in two."""
+
+
+def turn_figures(loops: Mapping[str, Sequence[float]]) -> list[CoreFigure]:
+    """Return ``front.waits``, the cycles by which a turn of a short loop takes longer in two lines, from sorted samples."""
+    within, across = (loops.get(lines, ()) for lines in ("within", "across"))
+    if not within or not across:
+        return []
+    return [CoreFigure.exact("front.waits", round(across[len(across) // 4] - within[len(within) // 4], 3))]
 
 
 SHORT, LONG = 16, FORESEEN
@@ -183,9 +204,9 @@ ASTRAY = 3
 
 
 def loop_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
-    """Return ``front.loop``, the turns of a small loop whose end is still predicted, and ``front.loop_slots``, the slots of the
-    largest loop whose end is not. Where long runs cost no more than short ones, all turns that were tried are predicted, and no
-    size is missed; None for both where nothing is clear, or all sizes are missed."""
+    """Return ``front.loop``, the turns of a small loop whose end is still predicted, ``front.loop_slots``, the slots of the
+    largest loop whose end is not, and ``front.end``, the cycles of one that is. Where long runs cost no more than short ones, all
+    turns that were tried are predicted, and no size is missed; None where nothing is clear, or all sizes are missed."""
 
     def run(slots: int, turns: int) -> float:
         return min((cycle for _ in range(LOOKS) for cycle in cycles(f"loop.{slots}", turns)), default=0.0)
@@ -194,17 +215,18 @@ def loop_figures(cycles: Cycles, capacity: Capacity) -> list[CoreFigure | None]:
         few, many = STEADY
         return run(slots, turns) - turns * (run(slots, many) - run(slots, few)) / (many - few)
 
-    turns = _turns(cycles)
+    turns, foreseen = _turns(cycles)
     if turns is None or turns.value >= LONG:
-        return [turns, None]
+        return [turns, None, foreseen]
     slots = _repeated(
         "front.loop_slots", lambda: capacity(lambda count: end(count, LONG) - end(count, SHORT) < WRONG, 1, MOST_SLOTS)
     )
-    return [turns, slots] if slots else [None, None]
+    return [turns, slots, foreseen] if slots else [None, None, None]
 
 
-def _turns(cycles: Cycles) -> CoreFigure | None:
-    """Return the count that parts foreseen ends from missed ones best; the interval holds those with twice as many astray."""
+def _turns(cycles: Cycles) -> tuple[CoreFigure | None, CoreFigure | None]:
+    """Return the count that parts foreseen ends from missed ones best; the interval holds those with twice as many astray. And
+    the cycles of foreseen ends."""
     counts = range(SHORT, LONG + 1)
     runs = dict.fromkeys((*counts, *STEADY), math.inf)
     for _ in range(PASSES):
@@ -212,21 +234,28 @@ def _turns(cycles: Cycles) -> CoreFigure | None:
             runs[count] = min(runs[count], *cycles("loop.1", count), math.inf)
     few, many = STEADY
     if max(runs.values()) == math.inf:
-        return None
+        return None, None
     turn = (runs[many] - runs[few]) / (many - few)
     ends = {count: runs[count] - count * turn for count in counts}
     usual = median(ends[count] for count in counts[:3])
     penalty = median(ends[count] for count in counts[-5:]) - usual
     if penalty < WRONG:
-        return CoreFigure.exact("front.loop", LONG)
+        return CoreFigure.exact("front.loop", LONG), _foreseen(runs, turn, LONG)
     missed = {count for count in counts if ends[count] - usual > MISSED * penalty}
     astray = {edge: sum((count > edge) != (count in missed) for count in counts) for edge in counts[:-1]}
     least = min(astray.values())
     if least > ASTRAY:
-        return None
+        return None, None
     best = median_low([edge for edge in astray if astray[edge] == least])
     near = [edge for edge in astray if astray[edge] <= 2 * least]
-    return CoreFigure(name="front.loop", value=float(best), low=float(near[0]), high=float(near[-1]))
+    return CoreFigure(name="front.loop", value=float(best), low=float(near[0]), high=float(near[-1])), _foreseen(runs, turn, best)
+
+
+def _foreseen(runs: Mapping[int, float], turn: float, edge: int) -> CoreFigure | None:
+    """Return what ends of loops take beyond their turns, up to so many of these: the first quartile of all counts. Turns take
+    whole cycles: a clock that is off by 1 % would move an end by half a cycle."""
+    ends = sorted(run - count * max(round(turn), 1) for count, run in runs.items() if count <= edge)
+    return CoreFigure.of_samples("front.end", ends)
 
 
 def _repeated(name: str, find: Callable[[], int | None]) -> CoreFigure | None:

@@ -151,13 +151,19 @@ BODY(forward_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
     X(constant, "add $1, %rax\n add $2, %rax\n")
 
 /* A random number decides the branch, or it is never taken; both go the same way. A call, its return and a jump, each in 16 bytes of its
- * own: more branches there take longer. A call and a jump in a line of code, without and with a return between them. */
-#define BRANCHES(X)                                                                               \
-    X(random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n")           \
-    X(steady, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n jo 1f\n nop\n 1:\n")           \
-    X(call, "call 1f\n .nops 11\n jmp 2f\n .nops 14\n 1: ret\n .nops 15\n 2:\n")                  \
-    X(called, "call 1f\n .skip 27, 0x90\n 1: lea 8(%rsp), %rsp\n jmp 2f\n .skip 25, 0x90\n 2:\n") \
-    X(returned, "call 1f\n jmp 2f\n .skip 25, 0x90\n 1: ret\n .skip 31, 0x90\n 2:\n")
+ * own: more branches there take longer. */
+#define BRANCHES(X)                                                                     \
+    X(random, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n js 1f\n nop\n 1:\n") \
+    X(steady, "imul %r8, %rax\n add %r10, %rax\n test %rax, %rax\n jo 1f\n nop\n 1:\n") \
+    X(call, "call 1f\n .nops 11\n jmp 2f\n .nops 14\n 1: ret\n .nops 15\n 2:\n")
+
+/* In lines of their own, and so few that all are near: a jump, one to where a register says, a call and a jump, and those with a return
+ * between them. More in a line or in all take longer, differently from place to place. */
+#define APART(X)                                                                         \
+    X(jump, "lea 1f(%rip), %rbx\n jmp 1f\n .skip 55, 0x90\n 1:\n")                       \
+    X(indirect, "lea 1f(%rip), %rbx\n jmp *%rbx\n .skip 55, 0x90\n 1:\n")                \
+    X(called_apart, ".nops 59\n call 1f\n 1: pop %rbx\n jmp 2f\n .skip 61, 0x90\n 2:\n") \
+    X(returned_apart, ".nops 59\n call 1f\n jmp 2f\n .skip 62, 0x90\n 1: ret\n .skip 63, 0x90\n 2:\n")
 
 /* Lists of X(count). So many pairs of a store and a load, whose addresses name two registers, the same one, or the stack pointer. */
 #define PAIRS(X) X(4) X(8) X(12) X(16) X(20) X(24) X(28) X(32) X(40) X(64)
@@ -166,7 +172,7 @@ BODY(forward_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
 BODY(pairs_named, ".set i, 1\n .rept 64\n mov %rax, 8*i(%rdi)\n mov 8*i(%rdi), %rax\n .set i, i + 1\n .endr\n")
 BODY(pairs_stack, ".rept 64\n push %rax\n pop %rax\n .endr\n")
 
-/* A loop of so many slots that need no port, from byte 8 of a line of code on, or with its last three in the next line. */
+/* A loop of so many slots that need no port, from byte 8 of a line of code on, or with its last two, three or four in the next line. */
 #define LOOPS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define LOOP_TURNS 2000
 #define TEXT_OF(number) #number
@@ -175,6 +181,15 @@ BODY(pairs_stack, ".rept 64\n push %rax\n pop %rax\n .endr\n")
     MOVED(LOOP_TURNS) "\n .skip " #skipped " - 5, 0x90\n 1: .rept " #slots " - 1\n xor %edx, %edx\n .endr\n dec %ebx\n jnz 1b\n"
 #define LOOPS_CODE(slots) BODY(fetch_##slots, LOOP_TEXT(8, slots))
 BODY(fetch_across, LOOP_TEXT(58, 6))
+BODY(fetch_across_later, LOOP_TEXT(56, 6))
+BODY(fetch_across_sooner, LOOP_TEXT(60, 6))
+
+/* The same loop of a few turns, over and over: where their number is foreseen, they cost no more in one line of code than in two. */
+#define RUN_TURNS 12
+#define RUN_TEXT(skipped, rest) \
+    MOVED(RUN_TURNS) "\n .nops " #skipped " - 5\n 1: .rept 5\n xor %edx, %edx\n .endr\n dec %ebx\n jnz 1b\n .nops " #rest "\n"
+BODY(turns_within, RUN_TEXT(8, 42) ".nops 64\n")
+BODY(turns_across, RUN_TEXT(58, 56))
 
 /* A line of code of so many instructions that take a slot and no port. */
 #define LINES(X) X(5) X(6) X(8) X(10) X(11) X(12) X(14) X(15) X(16) X(17) X(18) X(20) X(21) X(22) X(23) X(24) X(26) X(28) X(30) X(32)
@@ -193,6 +208,7 @@ FORWARDS(FORWARD_CODE)
 MOVES(MOVE_CODE)
 LOOPS(LOOPS_CODE)
 BRANCHES(BRANCH_CODE)
+APART(BRANCH_CODE)
 PAIRS(PAIRS_CODE)
 LINES(LINES_CODE)
 THROUGHPUTS(THROUGHPUT_CODE)
@@ -225,14 +241,18 @@ BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 #define FORWARD(name, text) ROW(forward, name, 1, 0, 0, 0)
 #define MOVE(name, text) ROW(moves, name, 2, 0, 0, 0)
 #define BRANCH(name, text) ROW(branch, name, 1, 0, 0, 0)
+#define FEW 16
+#define BRANCH_APART(name, text) ROW(branch, name, 1, 0, 0, FEW)
 #define LOOP(slots) ROW(fetch, slots, LOOP_TURNS, 0, 0, 1)
 #define PAIR(count) ROW(pairs, count, count, 0, 0, 1)
 #define LINE(count) ROW(lines, count, 1, 0, 0, 0)
 
 /* clang-format off: a line for each list */
 const struct cv_body cv_bodies[] = {LATENCIES(LATENCY) WIDE_LATENCIES(LATENCY) FORWARDS(FORWARD) ROW(forward, operand, 1, 0, 0, 1)
-                                        MOVES(MOVE) LOOPS(LOOP) LOOP(across) BRANCHES(BRANCH) PAIRS(PAIR) ROW(pairs, named, 64, 0, 0, 1)
-                                            ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) THROUGHPUTS(THROUGHPUT)};
+                                        MOVES(MOVE) LOOPS(LOOP) LOOP(across) LOOP(across_later) LOOP(across_sooner)
+                                            ROW(turns, within, RUN_TURNS, 0, 0, FEW) ROW(turns, across, RUN_TURNS, 0, 0, FEW)
+                                                BRANCHES(BRANCH) APART(BRANCH_APART) PAIRS(PAIR) ROW(pairs, named, 64, 0, 0, 1)
+                                                    ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) THROUGHPUTS(THROUGHPUT)};
 /* clang-format on */
 const size_t cv_body_count = sizeof cv_bodies / sizeof *cv_bodies;
 

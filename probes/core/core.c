@@ -15,7 +15,7 @@
 #define SAMPLES 9
 #define ROUNDS 3             /* over all bodies, until each has its samples */
 #define ATTEMPTS 30          /* of a body in a round */
-#define PATIENCE_SECONDS 2.5 /* with what is timed of itself, and again with what is asked for */
+#define PATIENCE_SECONDS 2.5 /* with what is timed of itself, and twice that with what is asked for */
 #define WINDOW_SAMPLES 5
 #define WINDOW_TURNS 700
 #define JUMPS 40000      /* about as many in a sample */
@@ -133,7 +133,7 @@ int cv_core_probe(struct cv_arena *arena, size_t bytes, const volatile sig_atomi
     if (cv_bench_open(&bench, arena->hot, CODE_BYTES, PATIENCE_SECONDS, stop))
         return 1;
     const int failed = cv_time_bodies(&bench, stop);
-    bench.patience = PATIENCE_SECONDS;
+    bench.patience = 2 * PATIENCE_SECONDS;
     if (!failed)
         cv_answers(&bench, arena, bytes, stop);
     cv_bench_close(&bench);

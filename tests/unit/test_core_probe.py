@@ -20,7 +20,7 @@ from convolver.machine.cores import choose_core, core_tables, find_core
 from convolver.machine.profile import MachineProfile
 from convolver.machine.this_machine import describe_cpu
 from convolver.probing.core_probe import MOST, WINDOWS, _window, capacity, measure_core, pair_figures
-from convolver.probing.front import fetch_figures, line_figures
+from convolver.probing.front import fetch_figures, line_figures, turn_figures
 from convolver.probing.machine_probe import default_cpu
 from convolver.probing.moments import quietest_figures
 from tests.property.test_core_model import PLAIN, _op, _walk
@@ -155,6 +155,13 @@ def test_slow_branches_of_a_run_hide_no_fetch_group():
     assert {one.name: one.value for one in fetch_figures(_loops(6, 8, True, branch=1.16))}["front.fetch"] == 8
 
 
+def test_a_small_loop_that_waits_for_another_reason_hides_no_fetch_group():
+    """As timed on Emerald Rapids at times: one of five slots took two cycles, and those of six and seven one."""
+    loops = _loops(6, 8, False) | {"5": [2.0] * 4, "8": [1.35, 2.0, 2.0, 2.0], "across": [2.0] * 4, "across_later": [1.09, 2.0]}
+    found = {one.name: one.value for one in fetch_figures(loops)}
+    assert (found["front.fetch"], found["front.across"]) == (8, 1.09)
+
+
 def test_loops_that_no_fetch_group_ends_say_nothing_of_fetch():
     assert "front.fetch" not in {one.name for one in fetch_figures(_loops(6, 32, False))}
     narrow = {one.name: one.value for one in fetch_figures(_loops(4, 4, True))}
@@ -162,6 +169,26 @@ def test_loops_that_no_fetch_group_ends_say_nothing_of_fetch():
     assert fetch_figures({}) == fetch_figures({"6": [], "across": []}) == []
     holes = {name: samples for name, samples in _loops(6, 8, True).items() if name not in ("7", "9")}
     assert "front.fetch" not in {one.name for one in fetch_figures(holes)}
+
+
+@pytest.mark.parametrize(
+    ("waits", "across", "ahead"),
+    [(0.7, 1.03, 16), (0.05, 1.03, 0), (1.0, 2.01, None), (0.2, 1.03, None), (0.7, 1.25, None), (None, 1.03, None)],
+)
+def test_lines_are_predicted_in_turn_where_only_short_loops_wait(waits, across, ahead):
+    """Emerald Rapids, a core that no line costs anything, and Zen 3, whose long loops wait for the next line, too."""
+    figures = {"front.within": 1.01, "front.across": across, "front.fetch": 8.0, "front.end": 2.2}
+    used = calibrated_core(find_core("zen3"), _profile(**figures, **{} if waits is None else {"front.waits": waits}))[1]
+    assert used.get("lines_ahead") == ahead
+    assert used.get("override_cycles") == (2 if ahead else None)
+    assert used["fetch_width"] == 8
+    assert used.get("code_window") == (None if ahead or across == 1.25 else 64 if across > 2 else 0)
+
+
+def test_turns_in_two_lines_take_more_by_what_most_samples_say():
+    (found,) = turn_figures({"within": [1.3, 1.5, 1.5, 3.0], "across": [2.0, 2.25, 2.3, 2.4]})
+    assert (found.name, found.value) == ("front.waits", 0.75)
+    assert turn_figures({"within": [1.3]}) == turn_figures({"within": [], "across": [2.0]}) == []
 
 
 @pytest.mark.parametrize("core", ["golden-cove", "zen5"])
@@ -270,6 +297,22 @@ def test_calls_and_returns_cost_what_the_probe_says_of_each():
     figures = {"front.near": 1.02, "branch.call": 5.6, "branch.called": 3.02, "branch.returned": 5.02}
     used = calibrated_core(SEED, _profile(**figures))[1]
     assert used == {"taken_cycles": 1, "call_cycles": 2, "return_cycles": 2}
+
+
+def test_jumps_in_lines_of_their_own_count_before_crowded_ones():
+    """As timed on Emerald Rapids, where figures of branches that share lines differ from probe to probe."""
+    crowded = {"front.near": 1.94, "branch.call": 6.1, "branch.called": 2.8, "branch.returned": 4.6}
+    apart = {"branch.jump": 1.06, "branch.called_apart": 2.06, "branch.returned_apart": 3.06, "branch.indirect": 2.06}
+    used = calibrated_core(SEED, _profile(**crowded, **apart))[1]
+    assert used == {"taken_cycles": 1, "call_cycles": 1, "return_cycles": 1, "indirect_cycles": 1}
+
+
+@pytest.mark.parametrize(("high", "counts"), [(2.4, True), (9.0, False)])
+def test_ends_of_loops_count_where_most_of_them_are_alike(high, counts):
+    """Beside a busy sibling most are mispredicted."""
+    end = CoreFigure(name="front.end", value=2.2, low=2.0, high=high)
+    used = calibrated_core(SEED, msgspec.structs.replace(_profile(), core=(end,)))[1]
+    assert used == ({"override_cycles": 2} if counts else {})
 
 
 def test_a_branch_of_a_loop_stands_for_jumps_that_are_not_all_near():
@@ -386,7 +429,7 @@ def test_the_probe_times_kinds_that_the_tables_know(figures):
     if "front.near" not in figures:
         pytest.skip("needs a core that others leave alone for a while")
     assert {"front.near", "front.far", "front.line", "front.width", "branch.call"} <= set(figures)
-    assert not any(name.startswith(("lines.", "pairs.", "fetch.")) for name in figures)
+    assert not any(name.startswith(("lines.", "pairs.", "fetch.", "turns.")) for name in figures)
 
 
 KNOWN = {
