@@ -77,6 +77,8 @@ LINES_AHEAD = 16
 """Of the core where it was timed."""
 GROUP_MORE = 1.3
 """A loop in two lines of code that takes this many times what one in a line does waits for each of them."""
+STRINGS = 1024, 3072
+"""Bytes that the probe copies at once."""
 CROWD = 8
 """Jumps in each of the probe's crowded lines."""
 VECTOR_BYTES = (16, 32, 64)
@@ -292,6 +294,7 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
     store, vector_store = value("throughput.store"), value("throughput.store_16")
     if store is not None and vector_store is not None and not ALIKE < vector_store / store < TWICE:
         result.param("lone_vector_stores", int(vector_store >= TWICE * store))
+    _strings(result, value)
     across = value("throughput.store_split")
     result.param("split_store_cycles", None if across is None else max(round(across), 1))
     times = (value("throughput.load"), store, next(iter(load.values()), None))
@@ -300,6 +303,17 @@ def _memory_ports(result: _Calibration, value: Callable[[str], float | None]) ->
         if count is not None:
             result.table = result.table.with_memory_ports(field, count)
             result.used[f"{field}.ports"] = count
+
+
+def _strings(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take what a repeated string instruction copies in a cycle, and how long it takes to start."""
+    few, many = (value(f"strings.{size}") for size in STRINGS)
+    if few is None or many is None or many <= few:
+        return
+    a_cycle = (STRINGS[1] - STRINGS[0]) / (many - few)
+    slots = result.table.kind("string").slots / result.table.params["issue_width"]
+    result.param("string_bytes", max(round(a_cycle), 1))
+    result.param("string_cycles", max(round(few - STRINGS[0] / a_cycle - slots), 0))
 
 
 def _front_end(result: _Calibration, value: Callable[[str], float | None]) -> None:

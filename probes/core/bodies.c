@@ -165,6 +165,13 @@ BODY(forward_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
     X(called_apart, ".nops 59\n call 1f\n 1: pop %rbx\n jmp 2f\n .skip 61, 0x90\n 2:\n") \
     X(returned_apart, ".nops 59\n call 1f\n jmp 2f\n .skip 62, 0x90\n 1: ret\n .skip 63, 0x90\n 2:\n")
 
+/* Strings of 1 and 3 KiB, copied by one instruction. Neither begins a line, as arrays seldom do. */
+#define STRINGS(X) X(1024) X(3072)
+#define STRINGS_CODE(bytes)                                                                                         \
+    BODY(strings_##bytes,                                                                                           \
+         "mov %rdi, %rbx\n lea 80(%rdi), %rsi\n lea 4128(%rdi), %rdi\n mov $" TEXT_OF(bytes) ", %ecx\n rep movsb\n" \
+                                                                                             "mov $1, %ecx\n mov %rbx, %rdi\n")
+
 /* Lists of X(count). So many pairs of a store and a load, whose addresses name two registers, the same one, or the stack pointer. */
 #define PAIRS(X) X(4) X(8) X(12) X(16) X(20) X(24) X(28) X(32) X(40) X(64)
 #define PAIRS_CODE(count) \
@@ -211,6 +218,7 @@ BRANCHES(BRANCH_CODE)
 APART(BRANCH_CODE)
 PAIRS(PAIRS_CODE)
 LINES(LINES_CODE)
+STRINGS(STRINGS_CODE)
 THROUGHPUTS(THROUGHPUT_CODE)
 
 /* Fillers: a mix that runs out of no registers and no stores; what waits for the load before it; loads; stores; what takes a
@@ -246,13 +254,14 @@ BODY(loop_end, "dec %rbx\n .byte 0x0f, 0x85\n")
 #define LOOP(slots) ROW(fetch, slots, LOOP_TURNS, 0, 0, 1)
 #define PAIR(count) ROW(pairs, count, count, 0, 0, 1)
 #define LINE(count) ROW(lines, count, 1, 0, 0, 0)
+#define STRING(bytes) ROW(strings, bytes, 1, 0, 0, 4)
 
 /* clang-format off: a line for each list */
 const struct cv_body cv_bodies[] = {LATENCIES(LATENCY) WIDE_LATENCIES(LATENCY) FORWARDS(FORWARD) ROW(forward, operand, 1, 0, 0, 1)
                                         MOVES(MOVE) LOOPS(LOOP) LOOP(across) LOOP(across_later) LOOP(across_sooner)
                                             ROW(turns, within, RUN_TURNS, 0, 0, FEW) ROW(turns, across, RUN_TURNS, 0, 0, FEW)
                                                 BRANCHES(BRANCH) APART(BRANCH_APART) PAIRS(PAIR) ROW(pairs, named, 64, 0, 0, 1)
-                                                    ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) THROUGHPUTS(THROUGHPUT)};
+                                                    ROW(pairs, stack, 64, 0, 0, 1) LINES(LINE) STRINGS(STRING) THROUGHPUTS(THROUGHPUT)};
 /* clang-format on */
 const size_t cv_body_count = sizeof cv_bodies / sizeof *cv_bodies;
 

@@ -315,6 +315,12 @@ def test_ends_of_loops_count_where_most_of_them_are_alike(high, counts):
     assert used == ({"override_cycles": 2} if counts else {})
 
 
+@pytest.mark.parametrize(("few", "many", "expected"), [(42.5, 58.4, (129, 33)), (80.0, 112.0, (64, 62)), (50.0, 50.0, None)])
+def test_copies_of_strings_tell_their_bytes_and_their_start(few, many, expected):
+    used = calibrated_core(SEED, _profile(**{"strings.1024": few, "strings.3072": many}))[1]
+    assert used == ({} if expected is None else dict(zip(("string_bytes", "string_cycles"), expected, strict=True)))
+
+
 def test_a_branch_of_a_loop_stands_for_jumps_that_are_not_all_near():
     """As timed on Zen 3, where 64 jumps in a row take 1.02, 1.13 or 1.28 cycles each from run to run."""
     figures = {"front.near": 1.13, "front.within": 1.01, "branch.called": 3.02, "branch.returned": 5.02}
