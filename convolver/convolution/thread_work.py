@@ -19,6 +19,7 @@ from convolver.machine.profile import MachineProfile
 from convolver.tracing.class_executions import ClassExecutions
 from convolver.tracing.reader import Trace
 from convolver.tracing.thread_log import MOST_RECORDS
+from convolver.tracing.unmixed_classes import unmixed
 
 LINE_BYTES = 64
 
@@ -68,7 +69,7 @@ class ThreadWork:
             raise UsageError(
                 f"The threads of {trace.path} met more than {MOST_RECORDS:,} times; trace a shorter run for elapsed times."
             )
-        self.log = log
+        self.log = log = unmixed(log)
         self.records = log.records.copy()
         self.records[0]["faults"] = 0  # those of the program's start, most of them Valgrind's: see _system
         self._known_system = trace.signature.header.get("system") or {}

@@ -2,10 +2,12 @@
  *
  * Instructions are exact for every interval. A thread's counters are compared with their last snapshot when it has run for some time (a
  * settlement), so that this takes a few per cent of the time, however frequent events are. What it ran between two settlements is a period:
- * all its records get one class. The controller reads records in their order, as far as they have one. */
+ * all its records get one class. Now and then an interval, however short, has a period of its own, which says what its kind executes. The
+ * controller reads records in their order, as far as they have one. */
 #include "blob.h"
 
 #define INSTRUCTIONS_A_COUNTER 16 /* of a period, at least: to compare one takes the time of several */
+#define SETTLED_APART 8           /* of so many settlements one is followed by such an interval */
 #define MOST_SPLIT 16
 #define LONGEST_PERIOD (CV_MOST_PERIOD - 16 * MOST_SPLIT) /* what one look into the engine may add lies beyond */
 #define SPARE_RECORDS (CV_MOST_RECORDS / 4)
@@ -104,6 +106,8 @@ void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, uint6
                                         .place = place});
     thread->work = thread->inside = thread->calls = 0;
     thread->began = (uint64_t)kind << 40 | place;
+    if (slot->period.apart && kind != CV_THREAD_PROGRESS)
+        slot->period.ends = --slot->period.apart < 2;
 }
 
 /* ---- classes ---- */
@@ -169,10 +173,14 @@ static void settle(struct cv_slot *slot, int own)
 
 void cv_log_settle(struct cv_slot *slot, int always)
 {
-    const struct cv_blob_period *period = &slot->period;
-    if (SHARED->following &&
-        (always || period->records >= LONGEST_PERIOD || slot->total - period->settled >= INSTRUCTIONS_A_COUNTER * SHARED->exits))
-        settle(slot, 1);
+    struct cv_blob_period *period = &slot->period;
+    const int due = period->records >= LONGEST_PERIOD || slot->total - period->settled >= INSTRUCTIONS_A_COUNTER * SHARED->exits;
+    if (!SHARED->following || !(always || due || period->ends))
+        return;
+    settle(slot, 1);
+    period->ends = 0;
+    if (due && !period->apart && period->settlements++ % SETTLED_APART == 0)
+        period->apart = 2 + (slot->total * UINT64_C(0x9E3779B97F4A7C15) >> 62); /* by chance: kinds take turns */
 }
 
 void cv_log_begin(struct cv_slot *first)

@@ -249,7 +249,8 @@ struct cv_slot {
         uint64_t lock;           /* who settles it */
         uint64_t attributed, settled; /* `total` then */
         uint64_t key, most, all;
-        uint64_t records, half; /* in one half of their list */
+        uint64_t records, half;            /* in one half of their list */
+        uint64_t settlements, apart, ends; /* events until the one that ends an interval of its own; whether a period ends now */
         uint64_t faults;
     } period;
     struct cv_blob_head { /* at which it was followed last */

@@ -3,7 +3,7 @@
  *
  * Instructions are exact for every interval. Block counters are compared with their last snapshot when some of the program has run since
  * (a settlement), so that this takes a few per cent of the time, however frequent events are. What ran between two settlements is a period:
- * all its records get one class. */
+ * all its records get one class. Now and then an interval, however short, has a period of its own, which says what its kind executes. */
 #include "tracer.h"
 #include "private.h"
 #include "../common/cv_assert.h"
@@ -15,6 +15,7 @@
 #define ROOM 4096
 #define LONGEST_PERIOD 2048
 #define INSTRUCTIONS_A_COUNTER 4 /* of a period, at least: comparing a counter takes the time of a part of a traced instruction */
+#define SETTLED_APART 8          /* of so many settlements one is followed by such an interval */
 #define MOST_SUMS (1UL << 25)    /* counters of all classes together; then further classes are one */
 #define PLACES (1U << 14)
 #define MIXED (1ULL << 63)
@@ -35,6 +36,7 @@ static ULong *snapshot;
 static UInt snapshot_room;
 static ULong settled, attributed; /* cv_executed then */
 static ULong period_key, period_most, period_total;
+static UInt settlements, apart; /* events until the one that ends an interval of its own; 0: there is none to come */
 static Long faults_seen;
 
 int cv_threads_active(void) { return file >= 0; }
@@ -148,8 +150,11 @@ static void settle(void)
 
 static void settle_where_due(void)
 {
-    if (cv_executed() - settled >= INSTRUCTIONS_A_COUNTER * (ULong)cv_counters_used() || filled - period >= LONGEST_PERIOD)
-        settle();
+    if (cv_executed() - settled < INSTRUCTIONS_A_COUNTER * (ULong)cv_counters_used() && filled - period < LONGEST_PERIOD)
+        return;
+    settle();
+    if (!apart && settlements++ % SETTLED_APART == 0)
+        apart = 2 + (cv_executed() * 0x9E3779B97F4A7C15ULL >> 62); /* by chance: kinds take turns */
 }
 
 void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, uint64_t object, uint64_t argument, uint32_t place)
@@ -157,7 +162,10 @@ void cv_threads_event(struct cv_thread *thread, enum cv_thread_event kind, uint6
     if (file < 0)
         return;
     add_record(thread, kind, object, argument, place);
-    settle_where_due();
+    if (!apart)
+        settle_where_due();
+    else if (--apart < 2)
+        settle();
     thread->began = (ULong)kind << 40 | place;
 }
 

@@ -13,6 +13,7 @@ import time
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 
 from convolver._native.thread_replay import COSTS, PackedThreads
@@ -31,15 +32,17 @@ from convolver.machine.profile import Neighbour
 from convolver.mpi.timeline import STATES, Timeline
 from convolver.pipeline import predict
 from convolver.tracing import thread_log
+from convolver.tracing.class_executions import ClassExecutions
 from convolver.tracing.format import ADDRESSES
 from convolver.tracing.native_engine import engine_program, refusal
 from convolver.tracing.reader import Trace, read_chunks
 from convolver.tracing.sampling import SamplingPlan
 from convolver.tracing.tracer import trace
+from convolver.tracing.unmixed_classes import unmixed
 from tests.integration.tool_runs import PROGRAMS, requires_tool
 
 pytestmark = requires_tool
-THREAD_EXIT = 2
+THREAD_EXIT, UNLOCKED = 2, 6
 FREE = {**dict.fromkeys(COSTS, 0.0), "spin": 1.0}
 
 
@@ -230,6 +233,50 @@ def test_classes_of_work_hold_every_count(traced):
     counter, _, counts = one.thread_log.counts()
     assert np.array_equal(np.bincount(counter, counts)[: len(one.counters)], one.counters.astype(float))
     assert one.thread_log.instructions().sum() == pytest.approx(one.signature.totals["instructions"], rel=0.1)
+
+
+GUARDED = """
+#include <pthread.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile long apart[2][16], shared;
+__attribute__((noinline)) static void alone(volatile long *own) { for (int k = 0; k < 50; k++) *own += k; }
+__attribute__((noinline)) static void guarded(void) { for (int k = 0; k < 150; k++) shared += k; }
+static void *work(void *own)
+{
+    for (int i = 0; i < 20000; i++) {
+        alone(own);
+        pthread_mutex_lock(&lock);
+        guarded();
+        pthread_mutex_unlock(&lock);
+    }
+    return 0;
+}
+int main(void)
+{
+    pthread_t other;
+    pthread_create(&other, 0, work, (void *)apart[1]);
+    work((void *)apart[0]);
+    return pthread_join(other, 0);
+}
+"""
+
+
+def test_what_a_lock_guards_is_told_from_what_surrounds_it(tmp_path, engine):
+    """Though the intervals are too short to compare all counters at each of their events."""
+    (tmp_path / "guarded.c").write_text(GUARDED)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "guarded", tmp_path / "guarded.c"], check=True)
+    plan = SamplingPlan(mode="counts", engine=engine)
+    found = trace([str(tmp_path / "guarded")], output=tmp_path / "guarded.cvt", sampling=plan)
+    log = unmixed(found.thread_log)
+    executions = ClassExecutions.of(found, log)
+    held = np.flatnonzero(np.bincount(log.records["work_class"], np.where(log.records["kind"] == UNLOCKED, 1, -1)) > 0)
+    share = {}
+    for function in ("alone", "guarded"):
+        blocks = found.signature.table.filter(pl.col("function") == function)["block"].to_numpy().astype(np.int64)
+        _, classes, executed = executions.of_blocks(blocks)
+        share[function] = executed[np.isin(classes, held)].sum() / executed.sum()
+    assert share["guarded"] > 0.9
+    assert share["alone"] < 0.1
 
 
 @pytest.mark.parametrize("what", ["triangle", "copied"])
