@@ -7,13 +7,13 @@
 enum { BURSTS, SETS };
 
 /* What samples of a kind may cost: one part in PART of the processor time, and so many nanoseconds beyond; these halve whenever samples
- * become fewer. Beside sets, which cost more, bursts may have more, too.
+ * become fewer. Beside sets, which cost more, bursts may have more, too; and where there is nothing but bursts.
  */
 #define PART 16
-static const uint64_t beyond[2] = {6000000, 1000000000}, beyond_beside_sets = 300000000;
+static const uint64_t beyond[2] = {2000000, 1000000000}, beyond_beside_sets = 300000000, beyond_natively = 6000000;
 
 #define SHORTEST 50000  /* nanoseconds of an interval, whose end costs one or two thousand */
-#define FIRST_BURSTS 16 /* find their code not yet translated */
+#define FIRST_BURSTS 8 /* find their code not yet translated */
 
 uint64_t cv_time_now(void)
 {
@@ -52,7 +52,8 @@ static uint64_t every(int what)
 static void weigh(int what, uint64_t spent, uint64_t used)
 {
     struct cv_blob_pace *pace = &SHARED->pace;
-    const uint64_t more = what == BURSTS && SHARED->sets ? beyond_beside_sets : beyond[what];
+    const uint64_t of_bursts = SHARED->sets ? beyond_beside_sets : SHARED->bursts_only ? beyond_natively : beyond[BURSTS];
+    const uint64_t more = what == BURSTS ? of_bursts : beyond[SETS];
     if (!pace->stretch || spent < used / PART + (more >> pace->halved[what]))
         return;
     pace->own[what] = 2 * every(what);
