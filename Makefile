@@ -28,7 +28,7 @@ run: $(STAMP) ## Predict two real programs on three machines, end to end (artifa
 	$(BIN)/python tools/run_demo.py
 
 test: $(STAMP) ## Run the tests, without the slow ones (9 minutes on two cores that others share)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --hypothesis-profile=quick
 
 test-all: $(STAMP) ## Run all tests
 	$(BIN)/python -m pytest --durations=25

@@ -1,8 +1,9 @@
 """Settings of all tests.
 
 A law holds however long one example takes, so that a busy machine fails no test, and the laws of one commit see the same examples
-every time; ``--hypothesis-profile=explore`` looks for new ones. A shell that starts the tests in the background lets them ignore
-Ctrl-C, and nohup the end of the terminal, which the programs they start would inherit.
+every time; ``--hypothesis-profile=explore`` looks for new ones, ``quick`` (`make test`) takes a third of them. A shell that
+starts the tests in the background lets them ignore Ctrl-C, and nohup the end of the terminal, which the programs they start would
+inherit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("convolver", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("convolver"))
 settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile("convolver")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -35,8 +37,12 @@ _LONGEST_FIRST = ("tests/integration/mpi", "tests/integration", "tests/property"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that the workers end together; what builds the sanitized core is slow."""
+    if config.getoption("--hypothesis-profile") == "quick":
+        for law in {item.obj for item in items if isinstance(item, pytest.Function) and hasattr(item.obj, "hypothesis")}:
+            whole = law._hypothesis_internal_use_settings
+            law._hypothesis_internal_use_settings = settings(whole, max_examples=-(-whole.max_examples // 3))
     for item in items:
         if isinstance(item, pytest.Function) and "sanitized" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
