@@ -24,6 +24,7 @@ NATURES = {
     "dgemm": ("dgemm", {"ports"}),
     "gather": ("gather", {"memory_latency"}),
 }
+QUICK = {"triad-memory", "chase-l3", "branches", "dgemm"}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def natures(tmp_path_factory):
     return program(folder, PROGRAMS / "natures.c", "-O3", "-mavx2", "-mfma")
 
 
-@pytest.mark.parametrize("kernel", NATURES)
+@pytest.mark.parametrize("kernel", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in NATURES])
 def test_the_largest_share_is_what_the_kernel_is_made_of(kernel, natures, tmp_path):
     function, expected = NATURES[kernel]
     analysis = analyze(trace([natures, kernel], output=tmp_path / "k.cvt"), MACHINES)

@@ -18,6 +18,8 @@ BYTES, WANTED = 16384, 2 * WHOLE_TURNS
 KERNELS, _ = list_kernels()
 # Valgrind knows no AVX-512.
 TRACEABLE = sorted(name for name, kernel in KERNELS.items() if kernel.pattern and kernel.supported and kernel.width_bytes < 64)
+ALIKE = {"chase_2", "chase_4", "load_v16", "store_v16", "stride_2", "stride_4", "stride_16", "stride_32"}
+"""Kernels that differ from one of the others in a number alone."""
 STORE, DEPENDENT = 1, 4
 KEEP_LOADS = "--vex-iropt-register-updates=allregs-at-each-insn"
 """Valgrind drops loads whose value is never used, which is what many kernels are made of, unless all registers are kept up to
@@ -68,7 +70,7 @@ def in_regions(address, regions):
 
 
 @requires_tool
-@pytest.mark.parametrize("kernel", TRACEABLE)
+@pytest.mark.parametrize("kernel", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in TRACEABLE])
 def test_a_recorded_kernel_makes_the_references_of_the_traced_one(runner, kernel):
     plan = f"{kernel} {BYTES} {WANTED} 0\n"
     ours = recorded(plan)

@@ -109,7 +109,16 @@ def joined(threads):
     return (1 + 3 * 4) / (1 + (2 if threads == 4 else 1) + 2 + 4)
 
 
-@pytest.mark.parametrize("threads", [4, pytest.param(16, marks=pytest.mark.slow), 64])
+@pytest.mark.parametrize(
+    ("engine", "threads"),
+    [
+        ("valgrind", 4),
+        ("native", 4),
+        ("native", 64),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("valgrind", 16), ("native", 16), ("valgrind", 64))),
+    ],
+    indirect=["engine"],
+)
 @pytest.mark.parametrize(
     ("what", "rounds", "speedup"),
     [
@@ -498,6 +507,7 @@ def stair(teams, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_what_if_and_choose_rank_by_elapsed_time(stair, convolver):
     machines = ("cloud-epyc-genoa", "cloud-server")
     answers = json.loads(convolver("what-if", stair, "-b", machines[0], "--cores", "2", "--json").stdout)
@@ -575,7 +585,7 @@ static struct { void *next; long rest[7]; } cells[2][LINES] __attribute__((align
 static void *walk(void *own)
 {
     void **at = own;
-    for (long i = 0; i < 40L * LINES; i++)
+    for (long i = 0; i < 20L * LINES; i++)
         at = *at;
     return at;
 }
@@ -836,6 +846,7 @@ def test_a_machine_of_unknown_size_has_a_cpu_for_each_thread(stair, convolver):
 PINNED = ("--pin", "scatter")
 
 
+@pytest.mark.slow
 def test_pinned_threads_do_not_share_free_processors(stair, convolver):
     def seconds(*more):
         asked = ("predict", stair, "-b", "cloud-epyc-genoa", "--cores", "2", "--json", *more)
@@ -866,7 +877,7 @@ static pthread_barrier_t together;
 static void *count(void *which)
 {
     pthread_barrier_wait(&together);
-    for (long i = 0; i < 10000000; i++)
+    for (long i = 0; i < 4000000; i++)
         counters[(long)which].mine++;
     return 0;
 }
@@ -904,7 +915,7 @@ ALLOCATED = """
 #include <stdlib.h>
 static void *count(void *mine)
 {
-    for (long i = 0; i < 10000000; i++)
+    for (long i = 0; i < 4000000; i++)
         ++*(volatile long *)mine;
     return 0;
 }

@@ -58,6 +58,7 @@ def totals_of(traced: Traced, binary: str, function: str) -> wire.Totals:
     return wire.totals(chosen, traced.counters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["/bin/echo", "hello"], ["/bin/ls", "/etc/default"], ["/usr/bin/sort", "/etc/passwd"]])
 def test_counts_of_debian_binaries_equal_lackeys(runner, command):
     traced = runner.trace(command)
@@ -72,6 +73,7 @@ def test_the_full_address_stream_equals_lackeys(runner, bare, bare_full):
     assert ours == theirs
 
 
+@pytest.mark.slow
 def test_a_dynamic_programs_stream_equals_lackeys_but_for_the_loaders_random_bytes(runner, small, full):
     theirs = [seen for seen in runner.lackey([small]) if seen[0] != "I"]
     ours = [("S" if r.is_store else "L", r.address, r.size) for r in full.references()]
@@ -79,6 +81,7 @@ def test_a_dynamic_programs_stream_equals_lackeys_but_for_the_loaders_random_byt
     assert sum(mine != other for mine, other in zip(ours, theirs, strict=True)) < 20
 
 
+@pytest.mark.slow
 def test_each_instruction_is_counted_as_often_as_lackey_sees_it(runner, small, full):
     theirs = Counter(address for kind, address, _ in runner.lackey([small]) if kind == "I")
     ours: Counter[int] = Counter()
@@ -89,6 +92,7 @@ def test_each_instruction_is_counted_as_often_as_lackey_sees_it(runner, small, f
     assert +ours == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["triad", "spmv", "stencil"])
 def test_counts_are_within_a_thousandth_of_cachegrinds(runner, kernel):
     command = [program(runner.folder, KERNELS / f"{kernel}.c", "-O2", "-fno-tree-vectorize"), "8"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -23,31 +24,41 @@ SMALL = project(as_machine("cloud-epyc-genoa"), "small", Changes(sizes={"L2": 12
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("what-if")
-    subprocess.run(["gcc", "-g", "-O2", "-o", folder / "cg", ROOT / "examples" / "cg.c", "-lm"], check=True)
-    command = [str(folder / "cg"), "16"]
-    full = trace(command, output=folder / "full.cvt", sampling=SamplingPlan(mode="full", paths=True))
-    return full, trace(command, output=folder / "sampled.cvt", sampling=SamplingPlan(interval=100_000, sample=30_000))
+def command(tmp_path_factory):
+    program = tmp_path_factory.mktemp("what-if") / "cg"
+    subprocess.run(["gcc", "-g", "-O2", "-o", program, ROOT / "examples" / "cg.c", "-lm"], check=True)
+    return [str(program), "16"]
 
 
 @pytest.fixture(scope="module")
-def found(traces):
-    return {one.change: one for one in what_if(traces[1], SMALL)}
+def sampled(command):
+    plan = SamplingPlan(interval=100_000, sample=30_000)
+    return trace(command, output=Path(command[0]).with_name("sampled.cvt"), sampling=plan)
 
 
 @pytest.fixture(scope="module")
-def in_full(traces):
-    return {one.change: one for one in what_if(traces[0], SMALL)}
+def full(command):
+    return trace(command, output=Path(command[0]).with_name("full.cvt"), sampling=SamplingPlan(mode="full", paths=True))
 
 
+@pytest.fixture(scope="module")
+def found(sampled):
+    return {one.change: one for one in what_if(sampled, SMALL)}
+
+
+@pytest.fixture(scope="module")
+def in_full(full):
+    return {one.change: one for one in what_if(full, SMALL)}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "factor"), [("L2", 2), ("L3", 2), ("L3", 4)])
-def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, traces, found, in_full):
+def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, full, found, in_full):
     levels = [
         msgspec.structs.replace(one, size_bytes=factor * one.size_bytes) if one.level == level else one for one in SMALL.hierarchy
     ]
     larger = msgspec.structs.replace(SMALL, name="larger", hierarchy=tuple(levels))
-    name, exact = f"{level} x {factor}", convolve(analyze(traces[0], larger), larger).total[0]
+    name, exact = f"{level} x {factor}", convolve(analyze(full, larger), larger).total[0]
     assert in_full[name].seconds == pytest.approx(exact, rel=1e-3)
     widths = [one[name].ratio_interval[1] - one[name].ratio_interval[0] for one in (found, in_full)]
     most = 0.001 + math.hypot(*widths)  # 3.3 standard errors: windows are a sample of a full trace's paths, too
@@ -56,10 +67,10 @@ def test_a_larger_level_takes_as_long_as_one_simulated_in_full(level, factor, tr
     assert found[name].ratio == pytest.approx(in_full[name].ratio, rel=0.05)  # a sample errs alike on both machines
 
 
-def test_a_signature_says_the_same_as_its_trace(traces, found, tmp_path):
+def test_a_signature_says_the_same_as_its_trace(sampled, found, tmp_path):
     path = tmp_path / "cg.analysis.parquet"
-    analyze(traces[1], SMALL).save(path)
-    for one in what_if(traces[1].signature, SMALL, hits=path):
+    analyze(sampled, SMALL).save(path)
+    for one in what_if(sampled.signature, SMALL, hits=path):
         assert one.seconds is None or one == found[one.change]
 
 
