@@ -319,6 +319,7 @@ def _end(process):
     process.wait()
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_runs_whose_background_load_was_killed_do_not_count(monkeypatch):
     loads, start = [], running.start_load
     monkeypatch.setattr(running, "start_load", lambda cpu: loads.append(start(cpu, size_bytes=1 << 16)) or loads[-1])
