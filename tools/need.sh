@@ -12,7 +12,8 @@ header=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2
 [ -n "$header" ] && [ -e "$header/Python.h" ] || missing="$missing python3-dev"
 if [ "${1:-}" = tests ]; then
     for package in g++ gfortran binutils make git perl openssl xz-utils nodejs sqlite3 libxml2-utils zsh fish llvm chromium \
-        musl-tools openmpi-bin libopenmpi-dev mpich libmpich-dev libsimgrid-dev; do
+        musl-tools clang libomp-dev golang-go rustc default-jdk-headless luajit openmpi-bin libopenmpi-dev mpich libmpich-dev \
+        libsimgrid-dev; do
         dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
     done
 fi
