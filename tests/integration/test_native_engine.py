@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,12 @@ def _nm(program: Path) -> list[str]:
 
 def _logged(log: Path, begin: str) -> str:
     return next(line.removeprefix(begin) for line in log.read_text().splitlines() if line.startswith(begin))
+
+
+@pytest.fixture(scope="module")
+def messages(convolver: Any) -> Callable[..., str]:
+    """Return a function that runs ``convolver WORDS`` in this process and returns its messages."""
+    return lambda *words: convolver(*words, code=0).stderr
 
 
 @pytest.fixture(scope="module")
@@ -565,7 +571,7 @@ def test_counts_survive_a_killed_program(tmp_path: Path) -> None:
     assert max(int(line.split()[1]) for line in table.read_text().splitlines()) >= 5_000_000 / 64
 
 
-def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
+def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path, messages: Callable[..., str]) -> None:
     if "avx512f" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("needs a processor with AVX-512")
     program = _compiled(tmp_path, LOOP, "-O3", "-march=x86-64-v4", "-mprefer-vector-width=512", "-ffast-math")
@@ -577,24 +583,8 @@ def test_avx512_code_runs_where_the_processor_has_it(tmp_path: Path) -> None:
     by_block = recorded.signature.table.select((pl.col("bytes") / (pl.col("loads") + pl.col("stores"))).alias("width"))["width"]
     assert by_block.max() == 64
     assert "avx512f" in recorded.instruction_sets.names
-    predict = [
-        sys.executable,
-        "-m",
-        "convolver",
-        "predict",
-        tmp_path / "v4.cvt",
-        "-b",
-        "cloud-epyc-genoa",
-        "-t",
-        "cloud-epyc-milan",
-    ]
-    said = subprocess.run(predict, capture_output=True, text=True, check=True).stderr
+    said = messages("predict", tmp_path / "v4.cvt", "-b", "cloud-epyc-genoa", "-t", "cloud-epyc-milan")
     assert re.search(r"executed .*avx512f.*, which cloud-epyc-milan lacks, in \d+ % of its instructions", said)
-
-
-def _said(*arguments: object) -> str:
-    run = subprocess.run([sys.executable, "-m", "convolver", *map(str, arguments)], capture_output=True, text=True, check=True)
-    return run.stderr
 
 
 HASHING = """
@@ -628,7 +618,7 @@ int main(void)
 """
 
 
-def test_sets_that_ran_are_named_to_targets_without_them(tmp_path: Path) -> None:
+def test_sets_that_ran_are_named_to_targets_without_them(tmp_path: Path, messages: Callable[..., str], convolver: Any) -> None:
     flags = Path("/proc/cpuinfo").read_text()
     if not all(f" {name}" in flags for name in ("sha_ni", "aes", "avx2")):
         pytest.skip("needs a processor with SHA, AES and AVX2")
@@ -641,19 +631,15 @@ def test_sets_that_ran_are_named_to_targets_without_them(tmp_path: Path) -> None
     assert 200_000 <= used.share(frozenset(["avx2"])) * every < 700_000
     predict = ["predict", tmp_path / "t.cvt", "-b", "cloud-epyc-milan"]
     lacking = "cloud-xeon-gold-6149-310", "cloud-xeon-platinum-8163-250"
-    said = " ".join(_said(*predict, "-t", "cloud-epyc-genoa", *(word for name in lacking for word in ("-t", name))).split())
+    said = " ".join(messages(*predict, "-t", "cloud-epyc-genoa", *(word for name in lacking for word in ("-t", name))).split())
     part = round(100 * 400_000 / every)
     assert f"executed sha_ni, which {lacking[0]} and {lacking[1]} lack, in {part} % of its instructions" in said
     assert "cloud-epyc-genoa lack" not in said
-    shown = json.loads(
-        subprocess.run(
-            [sys.executable, "-m", "convolver", "info", tmp_path / "t.cvt", "--json"], capture_output=True, text=True, check=True
-        ).stdout
-    )
+    shown = json.loads(convolver("info", tmp_path / "t.cvt", "--json", code=0).stdout)
     assert shown["instruction_sets"] == pytest.approx(used.shares())
 
 
-def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path) -> None:
+def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path, messages: Callable[..., str]) -> None:
     if "avx512f" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("needs a processor with AVX-512")
     work = 'static __attribute__((noinline, target("avx512f"))) void work_avx512(void)'
@@ -662,7 +648,7 @@ def test_what_kills_valgrind_is_traced_again_natively(tmp_path: Path) -> None:
     {work} {{ for (int i = 0; i < 99; i++) __asm__ volatile("vpaddd %%zmm1, %%zmm2, %%zmm3" : : : "xmm3"); }}
     int main(void) {{ work_avx512(); return 0; }}
     """
-    said = _said("trace", "-o", tmp_path / "hidden.cvt", "--", _compiled(tmp_path, source))
+    said = messages("trace", "-o", tmp_path / "hidden.cvt", "--", _compiled(tmp_path, source))
     assert "again with the native engine, because Valgrind does not know the instruction 62 F1 6D 48 FE D9 (AVX-512)" in said
     assert Trace.load(tmp_path / "hidden.cvt").header["engine"] == "native"
 
@@ -695,13 +681,13 @@ def test_what_is_traced_again_reads_its_file_from_the_same_place(tmp_path: Path)
     assert "what the first run read from a pipe is gone" in piped.stderr
 
 
-def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path) -> None:
+def test_a_library_that_chooses_other_code_natively_is_named(tmp_path: Path, messages: Callable[..., str]) -> None:
     if "sha_ni" not in Path("/proc/cpuinfo").read_text() or shutil.which("openssl") is None:
         pytest.skip("needs a processor with SHA instructions, and openssl")
     (tmp_path / "zeros").write_bytes(bytes(8_000_000))
     hashing = ["--counts-only", "-o", tmp_path / "hash.cvt", "--force", "--", "openssl", "dgst", "-sha256", tmp_path / "zeros"]
-    assert "libcrypto.so.3, where" in _said("trace", *hashing)
-    assert "Note: " not in _said("trace", "--engine", "native", *hashing)
+    assert "libcrypto.so.3, where" in messages("trace", *hashing)
+    assert "Note: " not in messages("trace", "--engine", "native", *hashing)
 
 
 def test_a_program_that_is_traced_again_reads_its_input_again(tmp_path: Path) -> None:
@@ -729,7 +715,7 @@ long work(long n)
 """
 
 
-def test_a_library_with_other_code_for_the_target_is_named(tmp_path: Path) -> None:
+def test_a_library_with_other_code_for_the_target_is_named(tmp_path: Path, messages: Callable[..., str]) -> None:
     library = tmp_path / "libwork.so"
     (tmp_path / "work.c").write_text(LIBRARY)
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "work.c"], check=True)
@@ -737,11 +723,11 @@ def test_a_library_with_other_code_for_the_target_is_named(tmp_path: Path) -> No
     program = _compiled(tmp_path, source, str(library), f"-Wl,-rpath,{tmp_path}")
     trace([str(program)], output=tmp_path / "t.cvt", scan=False)  # Valgrind's processor has no AVX-512
     predict = ["predict", tmp_path / "t.cvt", "-b", "cloud-epyc-milan"]
-    assert f"{library}, where 9" in _said(*predict, "-t", "cloud-epyc-genoa")
-    assert "other code" not in _said(*predict, "-t", "cloud-epyc-milan")
+    assert f"{library}, where 9" in messages(*predict, "-t", "cloud-epyc-genoa")
+    assert "other code" not in messages(*predict, "-t", "cloud-epyc-milan")
 
 
-def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> None:
+def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path, messages: Callable[..., str]) -> None:
     source = """
     #include <string.h>
     #include <stdio.h>
@@ -758,7 +744,7 @@ def test_code_made_at_run_time_runs_natively_and_is_named(tmp_path: Path) -> Non
     }
     """
     program = _compiled(tmp_path, source)
-    said = _said("trace", "--engine", "native", "-o", tmp_path / "jit.cvt", "--", program)
+    said = messages("trace", "--engine", "native", "-o", tmp_path / "jit.cvt", "--", program)
     assert "of the CPU time ran natively and is not counted, in code that the program made itself" in said
     header = Trace.load(tmp_path / "jit.cvt").header
     assert header["exit_status"] == 0
@@ -1002,20 +988,18 @@ def test_bursts_alone_say_that_another_program_came(tmp_path: Path) -> None:
     assert only == "only bursts were traced, and counts are theirs unless --from has all"
 
 
-def test_bursts_and_counts_of_another_run_predict_as_one_trace(tmp_path: Path) -> None:
+def test_bursts_and_counts_of_another_run_predict_as_one_trace(
+    tmp_path: Path, messages: Callable[..., str], convolver: Any
+) -> None:
     program = _compiled(tmp_path, LOOP.replace("k < 500", "k < 50000"))
     counts, bursts = tmp_path / "counts.cvt", tmp_path / "bursts.cvt"
-    _said("trace", "--engine", "native", "--counts-only", "-o", counts, "--", program)
-    _said("trace", "--bursts-only", "--addresses", "--from", signature_path(counts), "-o", bursts, "--", program)
+    messages("trace", "--engine", "native", "--counts-only", "-o", counts, "--", program)
+    messages("trace", "--bursts-only", "--addresses", "--from", signature_path(counts), "-o", bursts, "--", program)
     recorded = Trace.load(bursts)
     totals = recorded.signature.totals
     assert totals["flops"] == Signature.load(signature_path(counts)).totals["flops"] == 2 * 50_000 * 4096
     assert recorded.header["recorded_references"] > 10_000
-    done = subprocess.run(
-        [sys.executable, "-m", "convolver", "predict", bursts, "-b", "cloud-epyc-genoa", "--json"],
-        capture_output=True,
-        check=True,
-    )
+    done = convolver("predict", bursts, "-b", "cloud-epyc-genoa", "--json", code=0)
     assert 0.05 < json.loads(done.stdout)["base"]["seconds"] < 0.5  # 200 million additions, one after the other
 
 
@@ -1257,32 +1241,11 @@ def test_a_pointer_that_could_not_change_may_change_again(options: tuple[str, ..
     assert [executed[symbols[name]] for name in ("first", "second", "through", "called")] == [6 * TURNS] * 4
 
 
-def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path) -> None:
+def test_predict_traces_with_the_engine_that_is_named(tmp_path: Path, convolver: Any) -> None:
     program = _compiled(tmp_path, MIXED)
-    predict = [
-        sys.executable,
-        "-m",
-        "convolver",
-        "predict",
-        "--engine",
-        "native",
-        "--measure",
-        "0",
-        "-b",
-        "cloud-epyc-genoa",
-        "-o",
-        tmp_path,
-        "--",
-    ]
-    subprocess.run([*predict, program], check=True, capture_output=True)
+    convolver("predict", "--engine", "native", "--measure", "0", "-b", "cloud-epyc-genoa", "-o", tmp_path, "--", program, code=0)
     assert Trace.load(tmp_path / "program.cvt").header["engine"] == "native"
-    refused = subprocess.run(
-        [sys.executable, "-m", "convolver", "predict", "--engine", "fast", "--", program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert refused.returncode == 2
+    refused = convolver("predict", "--engine", "fast", "--", program, code=2)
     assert "choose valgrind, native or auto" in refused.stderr
 
 

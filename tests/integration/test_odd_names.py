@@ -69,9 +69,8 @@ def test_a_bundle_and_a_picture_of_any_name(traced, tmp_path, convolver):
     convolver("plot", "maps", "cloud-server", times, "-o", "maps.png", cwd=tmp_path, code=0)
 
 
-def test_a_baseline_of_any_name_is_read_again(traced, tmp_path):
+def test_a_baseline_of_any_name_is_read_again(traced, tmp_path, convolver):
     program = str(traced[0]).removesuffix(".cvt")
-    words = [sys.executable, "-m", "convolver", "check"]
-    subprocess.run([*words, "--update", "--", program], cwd=tmp_path, capture_output=True, check=True)
-    done = subprocess.run([*words, "--json", "--", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    convolver("check", "--update", "--", program, cwd=tmp_path, code=0)
+    done = convolver("check", "--json", "--", program, cwd=tmp_path, code=0)
     assert json.loads(done.stdout)["name"].endswith("\udce9gram")

@@ -368,8 +368,7 @@ def test_the_check_of_threads_compares_elapsed_times(teams, tmp_path, convolver,
     program = ("--", teams, "triangle", "10")
 
     def predicted(cores, *more):
-        arguments = [str(one) for one in (*words, "--cores", cores, *more, *program)]
-        done = subprocess.run([sys.executable, "-m", "convolver", *arguments], cwd=tmp_path, capture_output=True, text=True)
+        done = convolver(*words, "--cores", cores, *more, *program, cwd=tmp_path)
         assert done.returncode in (0, CHECK_FAILED), done.stderr
         return done
 

@@ -97,9 +97,9 @@ def test_json_has_the_notes_that_are_said_without(build, tmp_path):
     assert notes[0] == "nothing was traced, because the program never came to nowhere."
 
 
-def test_nothing_is_overwritten_without_force(build, tmp_path):
+def test_nothing_is_overwritten_without_force(build, tmp_path, convolver):
     (tmp_path / "a.cvt").write_text("precious")
-    done = run("-o", "a.cvt", "--", build("loop"), cwd=tmp_path)
+    done = convolver("trace", "-o", "a.cvt", "--", build("loop"), cwd=tmp_path)
     assert done.returncode == 2
     assert "--force" in done.stderr
     assert (tmp_path / "a.cvt").read_text() == "precious"
@@ -212,8 +212,8 @@ def test_a_full_disk_ends_with_one_sentence_and_keeps_what_was_whole(build, tmp_
         (["--interval", "10", "--sample", "20", "--", "true"], 2, "does not fit"),
     ],
 )
-def test_what_cannot_be_traced_is_said_in_one_sentence(tmp_path, command, status, sentence):
-    done = run(*command, cwd=tmp_path)
+def test_what_cannot_be_traced_is_said_in_one_sentence(tmp_path, command, status, sentence, convolver):
+    done = convolver("trace", *command, cwd=tmp_path)
     assert done.returncode == status
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -226,10 +226,9 @@ def test_a_file_here_that_is_no_command_says_how_to_run_it(tmp_path):
     assert "give its file name after '--'" in run("--", "nowhere.py", cwd=tmp_path).stderr
 
 
-def test_children_of_the_program_run_untraced_and_do_not_disturb(tmp_path):
-    done = run(
-        "-o", "a.cvt", "--full", "--", "bash", "-c", "for i in 1 2 3; do (echo child $i); /bin/true; done; exit 3", cwd=tmp_path
-    )
+def test_children_of_the_program_run_untraced_and_do_not_disturb(tmp_path, convolver):
+    words = ("bash", "-c", "for i in 1 2 3; do (echo child $i); /bin/true; done; exit 3")
+    done = convolver("trace", "-o", "a.cvt", "--full", "--", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "child 1\nchild 2\nchild 3\n")
     recorded = Trace.load(tmp_path / "a.cvt")
     recorded.verify()
@@ -262,8 +261,8 @@ def test_references_are_distinguished_by_thread(build, tmp_path):
     assert recorded.header["recorded_references"] == recorded.signature.totals["memops"]
 
 
-def test_a_program_that_execs_another_is_traced_up_to_there_and_that_is_said(tmp_path):
-    done = run("-o", "a.cvt", "--", "sh", "-c", "exec echo hello", cwd=tmp_path)
+def test_a_program_that_execs_another_is_traced_up_to_there_and_that_is_said(tmp_path, convolver):
+    done = convolver("trace", "-o", "a.cvt", "--", "sh", "-c", "exec echo hello", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "replaced itself" in done.stderr
     assert Trace.load(tmp_path / "a.cvt").complete
@@ -309,9 +308,9 @@ def test_a_program_is_analyzed_while_it_runs(build, tmp_path):
     assert "no executed path is known" in convolve(live, machine).header["assumptions"][0]
 
 
-def test_simulate_on_the_command_line_stores_no_addresses(build, tmp_path):
+def test_simulate_on_the_command_line_stores_no_addresses(build, tmp_path, convolver):
     (tmp_path / "small.json").write_text(json.dumps(MACHINE))
-    done = run("--full", "--simulate", "small.json", "--", build("loop"), "3000", "20", cwd=tmp_path)
+    done = convolver("trace", "--full", "--simulate", "small.json", "--", build("loop"), "3000", "20", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = {path.suffixes[-2] for path in tmp_path.glob("*.parquet")}
     assert names == {".sig", ".hits"}
