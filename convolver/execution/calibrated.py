@@ -92,6 +92,8 @@ AFTER = 256
 """Additions in the probe's chain after a vector of 64 bytes."""
 COUNTING = "thread.sum"
 """Cost of the kernel's probes."""
+VECTORS_ADDED = 8
+"""Additions of a cycle in the probe's chain of vectors through memory."""
 COMMITTED = 2
 """Cycles from the data of two stores to one line until both are in the first level."""
 
@@ -435,6 +437,17 @@ def _addresses(result: _Calibration, value: Callable[[str], float | None]) -> No
             result.param(name, max(round(more - less), 0))
 
 
+def _forward_chains(result: _Calibration, value: Callable[[str], float | None]) -> None:
+    """Take how long turns of a chain through memory take at least, where that is more than forwarding and an addition; then a
+    vector's forwarding shows in a longer chain alone. And whether updates of memory by a register are renamed as others are."""
+    indexed, added, vector, updated = (value(f"forward.{name}") for name in ("indexed", "added", "vector_added", "updated"))
+    if indexed is not None and added is not None and added > indexed + 1 + ROUNDING:
+        result.param("forward_eighths", round(8 * added))
+        result.param("vector_forward_latency", None if vector is None else max(round(vector) - VECTORS_ADDED, 1))
+    if updated is not None and not result.table.params["fast_forward_latency"]:
+        result.param("forwarded_updates", int(updated >= RENAMED))
+
+
 def _memory_and_front_end(
     result: _Calibration,
     value: Callable[[str], float | None],
@@ -457,6 +470,7 @@ def _memory_and_front_end(
         result.param("renamed_moves", None if operand is None else int(operand >= RENAMED))
     vector = value("forward.vector")
     result.param("vector_forward_latency", None if vector is None else max(round(vector), 1))
+    _forward_chains(result, value)
     failed = value("forward.failed")
     result.param("failed_forward_latency", None if failed is None else max(round(failed) - COMMITTED, 1))
     slot, lines = value("throughput.slot"), value("front.width")

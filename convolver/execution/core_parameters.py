@@ -11,7 +11,7 @@ TARGET_WAYS = 4
 _RULES = """
 code_window decoded_ops decode_width entry_slots lines_ahead predicted_pairs named_pairs renamed_moves lone_vector_stores
 port_bytes met_cycles index_cycles compound_cycles base_cycles near_pages page_cycles locked_alone late_ports string_cycles
-indirect_cycles override_cycles closed_cycles
+indirect_cycles override_cycles closed_cycles forward_eighths forwarded_updates
 """
 NO_RULE = dict.fromkeys((*_RULES.split(), *REGISTER_FILES), 0)
 """Rules of some cores only: what tables have that do not name them."""

@@ -31,9 +31,11 @@ typedef struct {
 typedef struct {
     uint64_t ready; /* cycle from which it can be read */
     line_origin origin;
-    uint32_t written;  /* how often */
-    uint16_t producer; /* group of the class that wrote it last */
-    uint8_t loaded;    /* by a load */
+    uint64_t forwarded; /* cycle of the last result of a forwarded load that it stems from; 0: of none */
+    uint32_t written;   /* how often */
+    uint16_t producer;  /* group of the class that wrote it last */
+    uint8_t loaded;     /* by a load */
+    uint8_t moved;      /* it is that load's result itself */
 } core_register;
 
 /* What an owner's references bring from each level beyond the first: lines a reference, and those that they have not met yet.
@@ -95,8 +97,11 @@ struct cv_core {
     /* Everything below is the pipeline: emptied where a path does not continue. */
     core_register registers[CV_CORE_REGISTERS];
     line_origin line;   /* of the operation that executes */
+    uint64_t forwarded; /* as of a register, of its data */
+    uint8_t moved;
     uint64_t port_wait; /* the longest of it for a port, and for which */
     uint32_t port_waited;
+    uint32_t eighths; /* of a cycle, left over from the last load that waited for forward_eighths */
     int after_load;   /* what it waited for last was a load */
     blame late;       /* why retirement is not further */
     int counted;      /* no warm-up any more */

@@ -13,8 +13,9 @@
 typedef struct {
     uint64_t word; /* address / 8 + 1; 0: empty */
     uint64_t address;
-    uint64_t ready;  /* cycle of its data */
-    uint64_t cached; /* cycle from which it is in the cache and no longer forwarded */
+    uint64_t ready;     /* cycle of its data */
+    uint64_t cached;    /* cycle from which it is in the cache and no longer forwarded */
+    uint64_t forwarded; /* cycle of the result of a forwarded load that its data were computed from; 0: of none */
     uint32_t bytes;
     uint32_t number; /* of all stores */
     uint32_t name;   /* the register of its address, as it was written last; 0: it has another address */
@@ -45,14 +46,15 @@ static inline void forwarding_begin(forwarding *f, int renames)
 
 static inline uint32_t forwarding_slot(uint64_t word) { return (uint32_t)(word ^ word >> 12) & (STORES - 1); }
 
-static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached, uint32_t name)
+static inline void forwarding_put(forwarding *f, uint64_t address, uint32_t bytes, uint64_t ready, uint64_t cached, uint64_t forwarded,
+                                  uint32_t name)
 {
     const uint64_t last = (address + (bytes ? bytes - 1 : 0)) >> 3;
     f->count++;
     for (uint64_t word = address >> 3; word <= last; word++) {
         const uint32_t slot = forwarding_slot(word);
         f->tag[slot] = (uint32_t)(word + 1);
-        f->entry[slot] = (store_entry){word + 1, address, ready, cached, bytes, f->count, name};
+        f->entry[slot] = (store_entry){word + 1, address, ready, cached, forwarded, bytes, f->count, name};
     }
 }
 

@@ -42,6 +42,7 @@ static void empty_pipeline(cv_core *c)
     c->loop_turns = c->loop_slots = 0;
     c->loop_path = c->last_path = 0;
     c->run = c->run_segment = 0;
+    c->eighths = 0;
     c->long_loop = 0;
     c->blamed = -1;
     scheduler_clear(&c->waiting, now);
@@ -216,6 +217,10 @@ static uint64_t operands(cv_core *c, const cv_core_op *op, uint16_t group, uint6
     for (int i = 0; i < op->n_reads; i++) {
         const core_register *const from = &c->registers[op->reads[i]];
         stems_from(c, from->origin);
+        if (from->forwarded > c->forwarded) {
+            c->forwarded = from->forwarded;
+            c->moved = from->moved;
+        }
         if (from->ready >= cycle) {
             c->after_load = from->loaded;
             *chained = (from->ready == cycle && *chained) || (group && from->producer == group);
@@ -247,6 +252,7 @@ static ALWAYS_INLINE uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t
         first = c->retired;
     int chained;
     c->line = (line_origin){0, 0};
+    c->forwarded = c->moved = 0;
     c->port_wait = 0;
     c->after_load = 0;
     const int accesses = at < end || op->flags & (CV_CORE_LOAD | CV_CORE_STORE | CV_CORE_PREFETCH);
@@ -299,13 +305,16 @@ static ALWAYS_INLINE uint64_t execute(cv_core *c, const cv_core_op *op, uint32_t
     if (waits)
         scheduler_put(&c->waiting, start, port, (blame){c->issued, number, cause(c, c->issued, start, latency, c->after_load)});
     const uint64_t done = start + latency;
+    c->moved &= (op->flags & CV_CORE_NO_PORT) != 0;
     for (int i = 0; i < op->n_writes; i++) {
         core_register *const to = &c->registers[op->writes[i]];
         to->ready = done;
         to->origin = c->line;
+        to->forwarded = c->forwarded;
         to->written++;
         to->producer = kind->group;
         to->loaded = op->flags & CV_CORE_LOAD;
+        to->moved = c->moved;
     }
     if (op->flags & CV_CORE_SERIAL || (op->flags & CV_CORE_LOCKED && c->params.locked_alone))
         c->serial = done;

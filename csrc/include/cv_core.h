@@ -128,6 +128,8 @@ typedef struct {
     uint32_t integer_registers;  /* for results of instructions on their way; 0: as many as they need */
     uint32_t vector_registers, flag_registers;
     uint32_t closed_cycles; /* from the start of a WIDEST instruction on for which the `closed` of other classes stand for them; 0: never */
+    uint32_t forward_eighths;   /* of a cycle, at least from a forwarded load's result to that of one that waits for what comes of it */
+    uint32_t forwarded_updates; /* 1: operations on memory that read a register are not renamed by a fast_forward_latency of 0 */
 } cv_core_params;
 
 /* The code of a program. Arrays are copied. Segment s has the operations first_op[s] to first_op[s + 1]; a segment without any is passed

@@ -136,12 +136,16 @@ static int cv_has_sse4(void) { return __builtin_cpu_supports("sse4.1"); }
     X(v_lanes, 12, 1, cv_has_avx, VECTORS("vperm2f128 $1, %ymm1, %ymm1, %ymm\\r"))
 
 /* Lists of X(name, code). A store that the load after it reads: plain address, with an index, as a vector, and one that no single store
- * holds; a store and the addition that reads it is a piece of its own. */
-#define FORWARDS(X)                                                 \
-    X(plain, "mov %rax, 8(%rdi)\n mov 8(%rdi), %rax\n")             \
-    X(indexed, "mov %rax, 8(%rdi, %r9)\n mov 8(%rdi, %r9), %rax\n") \
-    X(vector, "movaps %xmm0, 16(%rdi)\n movaps 16(%rdi), %xmm0\n")  \
-    X(failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")
+ * holds. The same with work between load and store: one addition, one of a register to memory, eight of vectors. A store and the addition
+ * that reads it is a piece of its own. */
+#define FORWARDS(X)                                                                \
+    X(plain, "mov %rax, 8(%rdi)\n mov 8(%rdi), %rax\n")                            \
+    X(indexed, "mov %rax, 8(%rdi, %r9)\n mov 8(%rdi, %r9), %rax\n")                \
+    X(vector, "movaps %xmm0, 16(%rdi)\n movaps 16(%rdi), %xmm0\n")                 \
+    X(failed, "mov %eax, 8(%rdi)\n mov %eax, 12(%rdi)\n mov 8(%rdi), %rax\n")      \
+    X(added, "mov 8(%rdi, %r9), %rax\n add %rcx, %rax\n mov %rax, 8(%rdi, %r9)\n") \
+    X(updated, "add %rcx, 8(%rdi)\n")                                              \
+    X(vector_added, "movaps 16(%rdi), %xmm0\n .rept 8\n paddd %xmm1, %xmm0\n .endr\n movaps %xmm0, 16(%rdi)\n")
 BODY(forward_operand, "add 8(%rdi), %rax\n mov %rax, 8(%rdi)\n")
 
 /* Moves between registers, and additions of constants, each of what the one before gave: renamed, they take no time of their own. */

@@ -32,7 +32,10 @@ FACTS = {
     "register files": ("integer_registers", "vector_registers", "flag_registers"),
     "penalty of a misprediction": ("penalty",),
     "latencies of loads": ("load_latency", "vector_load_latency", "index_cycles", "compound_cycles", "base_cycles"),
-    "forwarding": ("forward_latency", "fast_forward_latency", "vector_forward_latency", "failed_forward_latency"),
+    "forwarding": (
+        *("forward_latency", "fast_forward_latency", "vector_forward_latency", "failed_forward_latency"),
+        *("forward_eighths", "forwarded_updates"),
+    ),
     "renamed memory": ("predicted_pairs", "named_pairs", "renamed_moves"),
     "accesses across lines": ("split_cycles", "split_store_cycles"),
     "stores of vectors": ("lone_vector_stores", "port_bytes"),

@@ -424,6 +424,34 @@ def test_a_pair_that_is_always_as_far_apart_is_renamed(pairs):
     assert _turn(ops, sites, params | {"named_pairs": 2}) == _turn(ops, sites, params) == 10 * pairs
 
 
+CHAINS = PARAMS | {"forward_eighths": 59, "vector_forward_latency": PARAMS["forward_latency"]}
+
+
+@given(st.integers(0, 12), st.booleans(), st.booleans())
+def test_turns_of_a_chain_through_memory_take_a_least_time(additions, vector, late):
+    """As timed on Golden Cove, but for what it takes more with two to four additions. A move alone is faster, and so is a load
+    whose address comes with the store's data."""
+    kind = native.VECTOR if vector else 0
+    load = _op(0, addresses=(3, 8) if late else (7, 8), writes=(3,), flags=native.LOAD | native.NO_PORT | kind)
+    store = _op(0, reads=(3,), addresses=(7, 8), flags=native.STORE | native.NO_PORT | kind)
+    ops = [load, *[_op(reads=(3,), writes=(3,))] * additions, store]
+    sites = [(0, 8, False), (additions + 1, 8, True)]
+    forwarded = PARAMS["forward_latency"] + additions
+    least = 59 / 8 if (additions or vector) and not late else 0
+    near = PARAMS["vector_load_latency"] + additions if late and vector else 0
+    assert _turn(ops, sites, CHAINS) == pytest.approx(max(forwarded, least, near), abs=0.05)
+    assert _turn(ops, sites, CHAINS | {"forward_eighths": 0}) == max(forwarded, near)
+
+
+@pytest.mark.parametrize(("reads", "cycles"), [((), 1), ((9,), 1 + PARAMS["forward_latency"])])
+def test_updates_of_memory_by_a_register_may_not_be_renamed(reads, cycles):
+    """Timed on Golden Cove: `add $1` to memory takes a cycle, `add` of a register is forwarded."""
+    update = [_op(addresses=(7,), reads=reads, writes=(3,), flags=UPDATE)]
+    sites, params = [(0, 8, False), (0, 8, True)], PARAMS | {"fast_forward_latency": 0}
+    assert _turn(update, sites, params | {"forwarded_updates": 1}) == pytest.approx(cycles, abs=0.02)
+    assert _turn(update, sites, params) == pytest.approx(1, abs=0.02)
+
+
 def test_a_pair_at_changing_distance_is_forwarded():
     update = [_op(addresses=(7,), writes=(3,), flags=UPDATE)]
     sites, params = [(0, 8, False), (0, 8, True)], PARAMS | {"fast_forward_latency": 9, "predicted_pairs": 16}

@@ -265,6 +265,20 @@ def test_pairs_that_a_core_renames_say_nothing_of_forwarding():
     assert calibrated_core(find_core("zen4"), _profile(**slow))[1] == {"fast_forward_latency": 7, "forward_latency": 8}
 
 
+@pytest.mark.parametrize(("added", "used"), [(7.36, {"forward_eighths": 59, "vector_forward_latency": 5}), (6.05, {})])
+def test_a_chain_slower_than_its_parts_tells_its_least_time(added, used):
+    """A vector that is moved takes that time, too: its forwarding shows in a longer chain."""
+    figures = {"forward.indexed": 5.0, "forward.vector": 7.34, "forward.vector_added": 13.01, "forward.added": added}
+    before = {"forward_latency": 5, "vector_forward_latency": 7}
+    assert calibrated_core(SEED, _profile(**figures))[1] == before | used
+
+
+@pytest.mark.parametrize(("plain", "updated", "used"), [(0.52, 7.37, 1), (0.52, 1.0, 0), (6.0, 7.5, None), (None, 7.37, 1)])
+def test_updates_are_told_apart_only_where_memory_is_renamed(plain, updated, used):
+    figures = {"forward.updated": updated} | ({} if plain is None else {"forward.plain": plain})
+    assert calibrated_core(find_core("golden-cove"), _profile(**figures))[1].get("forwarded_updates") == used
+
+
 def _pairs(foreseen, late=7.0, stack=1.0, named=1.0):
     cycles = {str(count): 0.6 if count <= foreseen else late for count in (4, 8, 16, 24, 32, 64)}
     return {name: [value, value, 1.01 * value] for name, value in (cycles | {"stack": stack, "named": named}).items()}
