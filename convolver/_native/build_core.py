@@ -78,5 +78,8 @@ ffibuilder.set_source(
     include_dirs=["csrc/include", "csrc/mpi"],
     libraries=["m", "pthread"],
     **ASSERTS,
-    extra_compile_args=["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"],
+    extra_compile_args=[
+        *("-std=gnu11", "-O3", "-Wall", "-Wextra", "-fno-strict-aliasing", "-Wno-unused-parameter"),
+        "-fvisibility=hidden",  # else each call of a function that others could replace goes through a table, and none is inlined
+    ],
 )
