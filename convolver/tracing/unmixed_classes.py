@@ -1,8 +1,8 @@
 """Classes of threads' work that hold intervals of several kinds, taken apart.
 
 A tracer cannot compare all its block counters at each event: short intervals that follow each other share a class, though code
-within a lock may differ from that outside it. An interval's kind, the event that began it, and its instructions are known. Some
-intervals of each kind have a class of their own, at least the first ones, and say which blocks a kind executes.
+within a lock may differ from that outside it. An interval's kind, the event that began it, and its instructions are known. Now
+and then an interval has a class of its own, which says which blocks its kind executes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ PURE = 7 / 8
 """A class with this part of its instructions in intervals of one kind is one kind's, as tracers have it."""
 LEAST = 0.01
 """Part of a class's instructions that a kind has which gets a class of its own."""
+FEWEST = 10
+"""Intervals of a kind that say what it executes: a first one has the dynamic linker's work, too."""
 _PROGRESS, _KIND_BITS = 0, 40
 
 
@@ -58,7 +60,8 @@ def unmixed(log: ThreadLog) -> ThreadLog:
         average = counts / whole[one]
         weights = [(whole[one] - size[parts].sum()) * average]
         for part in parts:
-            alone = owner[pure & (kind == kind[part])]
+            of_kind = pure & (kind == kind[part])
+            alone = owner[of_kind] if count[of_kind].sum() >= FEWEST else np.zeros(0, np.int64)
             seen = sum((_counted(log.classes.get(other), counters) for other in alone.tolist()), np.zeros(len(counters)))
             interval = size[part] / count[part]  # one of the mixed kind stands beside those that were seen
             weights.append(size[part] * (seen + interval * average) / (whole[alone].sum() + interval))

@@ -68,8 +68,9 @@ def counts(log):
     return np.bincount(counter, number)
 
 
-def test_kinds_that_were_never_alone_share_by_instructions():
-    found = kinds(unmixed(locking(1000, alone=0)))
+@pytest.mark.parametrize("alone", [0, 9])
+def test_kinds_that_were_hardly_ever_alone_share_by_instructions(alone):
+    found = kinds(unmixed(locking(1000 + alone, alone)))
     assert found[100] == pytest.approx({OUTSIDE: 2500, INSIDE: 15000, BOTH: 1000})
     assert found[300] == pytest.approx({OUTSIDE: 7500, INSIDE: 45000, BOTH: 3000})
 
