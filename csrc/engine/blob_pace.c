@@ -12,7 +12,7 @@ enum { BURSTS, SETS };
 #define PART 16
 static const uint64_t beyond[2] = {2000000, 1000000000}, beyond_beside_sets = 300000000, beyond_natively = 6000000;
 
-#define SHORTEST 50000  /* nanoseconds of an interval, whose end costs one or two thousand */
+#define SHORTEST 50000 /* nanoseconds of an interval, whose end costs one or two thousand */
 #define FIRST_BURSTS 8 /* find their code not yet translated */
 
 uint64_t cv_time_now(void)

@@ -26,7 +26,7 @@
 #define RATE_STEP 0.0005
 #define LONGEST_RATE_STEP 0.01
 #define MANY_INTERVALS 50    /* LONGEST_RATE_STEP from then on */
-#define COST_PART 50         /* of the controller's time goes into adding up counters: one part in so many */
+#define COST_PART 100        /* of the controller's time goes into adding up counters: one part in so many */
 #define FEWEST_INTERVALS 0.5 /* between two measurements of heads */
 #define FEWEST_HEADS 100
 #define AHEAD 16.0                     /* intervals that a wrong number of heads is mended in */

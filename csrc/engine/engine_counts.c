@@ -12,6 +12,8 @@ static const uint32_t *all_listed(void) { return (const uint32_t *)(target->memo
 static uint64_t *sums; /* of each exit over all slots */
 static uint64_t sums_room;
 
+static const uint64_t *counters_of(const struct cv_slot *slot) { return (const uint64_t *)((const uint8_t *)slot + CV_SLOT_COUNTERS); }
+
 static uint64_t sum_up(void)
 {
     const uint64_t n = __atomic_load_n(&target->shared->exits, __ATOMIC_ACQUIRE),
@@ -26,7 +28,7 @@ static uint64_t sum_up(void)
     else
         memset(sums, 0, n * sizeof *sums);
     for (uint64_t i = 0; i < slots; i++) {
-        const uint64_t *counter = (const uint64_t *)((const uint8_t *)cv_slot_of(target, i) + CV_SLOT_COUNTERS);
+        const uint64_t *counter = counters_of(cv_slot_of(target, i));
         if (cv_slot_of(target, i)->guest)
             continue;
         for (uint64_t k = 1; k < n && inside; k++)
@@ -49,13 +51,24 @@ static int32_t weight_of(const struct cv_blob_exit *e)
     return all;
 }
 
+/* References that so many counters stand for. */
+static uint64_t weighed(const int32_t *weights, const uint64_t *counter, uint64_t n)
+{
+    uint64_t all = 0;
+    for (uint64_t k = 1; k < n; k++)
+        all += (uint64_t)(int64_t)weights[k] * counter[k];
+    return all;
+}
+
 double cv_wire_references(void)
 {
     static int32_t *weights;
     static uint64_t room, have = 1;
     const struct cv_blob_exit *exits = all_exits();
-    const uint64_t n = sum_up();
-    double all = 0;
+    const uint64_t n = __atomic_load_n(&target->shared->exits, __ATOMIC_ACQUIRE),
+                   slots = __atomic_load_n(&target->shared->slots, __ATOMIC_ACQUIRE);
+    const uint64_t inside = __atomic_load_n(&target->shared->inside, __ATOMIC_ACQUIRE);
+    uint64_t all = 0;
     cv_wire_definitions();
     if (n > room) {
         room = 2 * n;
@@ -63,9 +76,12 @@ double cv_wire_references(void)
     }
     for (; have < n; have++)
         weights[have] = weight_of(&exits[have]);
-    for (uint64_t k = 1; k < n; k++)
-        all += weights[k] * (double)sums[k];
-    return all;
+    if (cv_has_marks(target->shared))
+        all = weighed(weights, (const uint64_t *)(target->memory + CV_OFF_BASE), n);
+    for (uint64_t i = 0; i < slots && inside; i++)
+        if (!cv_slot_of(target, i)->guest)
+            all += weighed(weights, counters_of(cv_slot_of(target, i)), n);
+    return (double)(int64_t)all;
 }
 
 /* Adds the counts of so many exits to the counters of the stream. */
