@@ -791,6 +791,40 @@ def test_what_calls_made_code_stays_traced(options: tuple[str, ...], tmp_path: P
     assert 900_000 in executed.values()  # the loop after the last made code
 
 
+CALLED_BY_MADE_CODE = """
+#include <string.h>
+#include <sys/mman.h>
+void called(void);
+__asm__(".balign 4096\\ncalled: .rept 80\\nnop\\n.endr\\n"
+        "cmp %rax, %rax\\n"
+#ifdef CALLS
+        "jmp 1f\\nmov $39, %eax\\nsyscall\\n1: ret\\n.balign 4096"
+#else
+        ".byte 0x0f, 0x86, 0x0f, 0x05, 0, 0\\n" /* jbe */
+        ".fill 0x50f, 1, 0x90\\nret\\n.balign 4096"
+#endif
+        );
+int main(void)
+{
+    unsigned char code[] = {0x53, 0x55, 0x48, 0x89, 0xfd, 0xbb, 0x88, 0x13, 0, 0, /* 5000 times */
+                            0xff, 0xd5, 0xff, 0xcb, 0x75, 0xfa, 0x5d, 0x5b, 0xc3};
+    void *page = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(page, code, sizeof code);
+    ((void (*)(void (*)(void)))page)(called);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "least", "most"), [((), 200, 210), (("-DCALLS",), 5000, 5010)], ids=["looks like it", "is one"]
+)
+def test_only_real_system_calls_keep_a_called_page_closed(flags: tuple[str, ...], least: int, most: int, tmp_path: Path) -> None:
+    program = _compiled(tmp_path, CALLED_BY_MADE_CODE, *flags)
+    header = trace([str(program)], output=tmp_path / "made.cvt", sampling=SamplingPlan(mode="counts", engine="native")).header
+    assert least <= header["made_code"]["entries"] <= most
+
+
 @pytest.mark.parametrize(
     ("name", "command"),
     [
