@@ -30,7 +30,7 @@ QUICK = {"triad-memory", "chase-l3", "branches", "dgemm"}
 @pytest.fixture(scope="module")
 def natures(tmp_path_factory):
     folder = tmp_path_factory.mktemp("natures")
-    return program(folder, PROGRAMS / "natures.c", "-O3", "-mavx2", "-mfma")
+    return program(folder, PROGRAMS / "natures.c", "-O3", "-mavx2", "-mfma", "-static")
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in NATURES])

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chases(folder):
-    return trace([program(folder, PROGRAMS / "chases.c"), "20"], output=folder / "chases.cvt", sampling=PLAN)
+    return trace([program(folder, PROGRAMS / "chases.c", "-static"), "20"], output=folder / "chases.cvt", sampling=PLAN)
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def test_windows_of_a_trace_file_hold_its_references_and_its_path(tmp_path):
 
 
 def test_generated_code_keeps_its_bytes(tmp_path):
-    binary = program(tmp_path, PROGRAMS / "modifies.c")
+    binary = program(tmp_path, PROGRAMS / "modifies.c", "-static")
     recorded = trace([binary], output=tmp_path / "modifies.cvt", sampling=SamplingPlan(interval=1000, sample=100))
     codes = recorded.segments.filter(recorded.segments["module"] == "")["code"].to_list()
     assert {b"\xb8" + struct.pack("<i", number) + b"\xc3" for number in range(5)} <= set(codes)

@@ -22,7 +22,7 @@ EXITED, SIGNALED, EXECED = 0, 1, 2
 
 @pytest.fixture(scope="module")
 def ends(runner) -> str:
-    return program(runner.folder, PROGRAMS / "ends.c")
+    return program(runner.folder, PROGRAMS / "ends.c", "-static")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ FUNCTIONS = ("setup", "solve", "report")
 
 @pytest.fixture(scope="module")
 def binary(runner) -> str:
-    return program(runner.folder, PROGRAMS / "regions.c", "-no-pie")
+    return program(runner.folder, PROGRAMS / "regions.c", "-no-pie", "-static")
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ def test_the_visit_limit_bounds_records_and_changes_no_count(runner, small, full
 
 
 def test_masked_vector_references_count_only_what_happened(runner):
-    binary = program(runner.folder, PROGRAMS / "masked.c", "-mavx2")
+    binary = program(runner.folder, PROGRAMS / "masked.c", "-mavx2", "-static-pie")
     traced = runner.trace([binary], "--mode=full")
     expected = sum(i % 5 for i in range(100))
     guarded = [site for segment in traced.segments for site in segment.sites if site.guarded and segment.id in
@@ -192,7 +192,7 @@ def test_masked_vector_references_count_only_what_happened(runner):
 
 
 def test_fused_multiply_adds_count_their_operations_and_operands_exactly(runner):
-    binary = program(runner.folder, PROGRAMS / "dgemm_fma.c", "-mavx2", "-mfma")
+    binary = program(runner.folder, PROGRAMS / "dgemm_fma.c", "-mavx2", "-mfma", "-static-pie")
     traced = runner.trace([binary])
     totals = totals_of(traced, binary, "dgemm")
     assert totals.flops == 2 * 32**3
@@ -204,7 +204,7 @@ def test_fused_multiply_adds_count_their_operations_and_operands_exactly(runner)
 
 
 def test_every_form_of_fused_multiply_add_gives_the_processors_results(runner):
-    binary = program(runner.folder, PROGRAMS / "fma_forms.c", "-mavx2", "-mfma")
+    binary = program(runner.folder, PROGRAMS / "fma_forms.c", "-mavx2", "-mfma", "-static-pie")
     native = subprocess.run([binary], capture_output=True, check=True).stdout
     packed, lanes = runner.trace([binary], "--mode=full"), runner.trace([binary], "--pack=no")
     assert packed.stdout == lanes.stdout == native
@@ -229,7 +229,7 @@ def test_operands_that_have_to_be_aligned_divide_no_segment(runner):
 
 
 def test_repeated_string_instructions_count_each_turn(runner):
-    binary = program(runner.folder, PROGRAMS / "repeats.c")
+    binary = program(runner.folder, PROGRAMS / "repeats.c", "-static-pie")
     totals = totals_of(runner.trace([binary]), binary, "string_operations")
     assert totals.stores == 150
     assert totals.loads in (50, 51)  # and the return address
@@ -237,7 +237,7 @@ def test_repeated_string_instructions_count_each_turn(runner):
 
 
 def test_rewritten_code_becomes_segments_of_its_own_and_old_code_keeps_its(runner):
-    binary = program(runner.folder, PROGRAMS / "modifies.c")
+    binary = program(runner.folder, PROGRAMS / "modifies.c", "-static-pie")
     traced = runner.trace([binary])
     assert traced.stdout == b"100\n"
     generated = [s for s in traced.segments if not traced.modules[s.module].path and s.code[:1] == b"\xb8" and len(s.code) == 6]
@@ -252,7 +252,7 @@ def test_a_loop_over_a_list_is_marked_as_dependent_and_one_over_an_array_is_not(
         "__attribute__((noinline)) long sum(void) { long s = 0; for (int i = 0; i < 100; i++) s += a[i]; return s; }\n"
         "int main(void) { for (int i = 0; i < 99; i++) list[i].next = &list[i + 1]; chase(list); return sum(); }\n"
     )
-    traced = runner.trace([program(runner.folder, source)])
+    traced = runner.trace([program(runner.folder, source, "-static-pie")])
     flags = {}
     for function in ("chase", "sum"):
         offsets = function_range(str(runner.folder / "chase"), function)
