@@ -138,6 +138,7 @@ def convolver() -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*words: object, cwd: Path | None = None, code: int | None = None) -> subprocess.CompletedProcess[str]:
         arguments, folder, environment = [str(word) for word in words], Path.cwd(), dict(os.environ)
         argv, sys.argv = sys.argv, ["convolver", *arguments]
+        handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         os.chdir(cwd or folder)
         status: int | str | None = 0
         with _caught_output() as files, warnings.catch_warnings():
@@ -147,6 +148,8 @@ def convolver() -> Callable[..., subprocess.CompletedProcess[str]]:
                 status = end.code
             finally:
                 sys.argv = argv
+                for one, handler in handlers.items():
+                    signal.signal(one, handler)
                 os.chdir(folder)
                 os.environ.clear()
                 os.environ.update(environment)
