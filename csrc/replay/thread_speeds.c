@@ -200,7 +200,8 @@ void cv_threads_know_losses(cv_threads *t)
 }
 
 /* Together, no visit takes less than one of two that do nothing else. Where they lose more than after some work, the core alone reads what
- * it just stored under another name, which a line that others want does not allow: only a thread as fast as that loses so much. */
+ * it just stored under another name, which a line that others want does not allow: only a thread as fast as that loses so much, and one
+ * that takes as long alone as the two together loses nothing. */
 static double lost_after(const struct loss *known, double seconds)
 {
     if (seconds < known[0].after)
@@ -211,9 +212,12 @@ static double lost_after(const struct loss *known, double seconds)
         i++;
     if (i == CV_THREAD_LOSSES)
         return larger(known[CV_THREAD_LOSSES - 1].lost, least);
-    const double part = (seconds - known[i - 1].after) / (known[i].after - known[i - 1].after);
-    const double before = i == 1 ? smaller(known[0].lost, known[1].lost) : known[i - 1].lost;
-    return larger(before + part * (known[i].lost - before), least);
+    const int renamed = i == 1 && known[0].lost > known[1].lost;
+    const struct loss before = renamed ? (struct loss){known[0].after + known[0].lost, 0} : known[i - 1];
+    if (seconds < before.after)
+        return least;
+    const double part = (seconds - before.after) / (known[i].after - before.after);
+    return larger(before.lost + part * (known[i].lost - before.lost), least);
 }
 
 /* Seconds that a thread loses that comes to a line so often in a second alone, this being a part of its visits of all lines. Whoever was

@@ -517,6 +517,8 @@ def test_who_reads_its_own_stores_slowly_loses_less():
     rows, costs = independent(10, 10), {**LOST, "shared_3": 0.5}
     for often, each in ((2, 1.5), (1, 3), (1 / 2, 2), (2 / 5, 1.5), (1 / 3, 1), (1 / 9, 9)):
         assert elapsed(rows, touches=counting(often), **costs) == pytest.approx(10 + 10 * often * each)
+    for often, each in ((1 / 3, 1), (1 / 4, 0), (1 / 5, 0.25), (1 / 6, 0.5)):  # three steps are longer than a visit together
+        assert elapsed(rows, touches=counting(often), **{**costs, "step": 2}) == pytest.approx(10 + 10 * often * each)
 
 
 def test_a_line_is_lost_no_more_often_than_others_store():
