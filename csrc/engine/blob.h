@@ -46,6 +46,7 @@ uint64_t cv_fill_mappings(int64_t file); /* as they are at its first read; retur
 int cv_range_of(uint64_t address, uint64_t *range);
 void cv_check_mappings(void);                      /* drops those that changed while the program ran natively */
 int cv_drop_mappings(uint64_t low, uint64_t high); /* how many of files there were */
+void cv_count_lookup_faults(void);                 /* the program ends */
 int cv_is_made(uint64_t address);                  /* code that the program made itself */
 void cv_close_code(void);                          /* of files: it may be read, not executed */
 void cv_open_code(void);

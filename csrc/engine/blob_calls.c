@@ -184,6 +184,8 @@ static void note_call(struct cv_slot *slot, const uint64_t *registers, uint64_t 
     case SYS_unshare:
     case SYS_setns: cv_other_space |= number == SYS_setns || a & CLONE_NEWPID; break;
     case SYS_exit_group:
+        if (!slot->guest)
+            cv_count_lookup_faults();
         if (SHARED->family && !slot->guest) {
             cv_system(SYS_getrusage, 0, (uint64_t)SHARED->usage, 0, 0, 0, 0);
             SHARED->exited = 1 + (a & 255);

@@ -338,6 +338,7 @@ struct cv_shared {
     uint64_t lookups_filled; /* a bit for each mode */
     uint64_t better;         /* superblocks are to be made anew, by what branches did */
     uint64_t made_anew;
+    uint64_t lookup_faults;               /* of threads but the first, in their look-up tables, when the program ended */
     uint64_t outside;                     /* some thread has run code that the program made: code of files is closed */
     uint64_t family;                      /* children are traced, too: CV_FAMILY_BASE is mapped */
     uint64_t process, untraced;           /* its number; children that run natively */

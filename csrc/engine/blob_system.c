@@ -500,6 +500,29 @@ int cv_drop_mappings(uint64_t low, uint64_t high)
     return dropped;
 }
 
+/* The kernel maps pages of shared memory that are there by the 16, so each such group that a thread has is one fault. */
+void cv_count_lookup_faults(void)
+{
+    enum { PAGES = CV_NATIVE * CV_LOOKUP_BYTES / 4096, GROUP = 16 };
+    static uint64_t pages[PAGES];
+    cv_lock();
+    const int64_t file = cv_system(SYS_open, (uint64_t)"/proc/thread-self/pagemap", 0, 0, 0, 0, 0);
+    for (uint64_t i = 1; file >= 0 && i < SHARED->slots; i++) {
+        const uint64_t at = (cv_slot_at(i)->self + CV_SLOT_LOOKUP) / 4096 * 8;
+        if (!cv_slot_at(i)->has_lookups ||
+            cv_system(SYS_pread, (uint64_t)file, (uint64_t)pages, sizeof pages, at, 0, 0) != (int64_t)sizeof pages)
+            continue;
+        for (int page = 0, group = -1; page < PAGES; page++)
+            if (pages[page] >> 63 && page / GROUP != group) {
+                group = page / GROUP;
+                SHARED->lookup_faults++;
+            }
+    }
+    if (file >= 0)
+        cv_system(SYS_close, (uint64_t)file, 0, 0, 0, 0, 0);
+    cv_unlock();
+}
+
 static uint8_t seen[MOST_CURRENT];
 
 static void compare(const struct current *m, const char *path, uint32_t path_bytes)

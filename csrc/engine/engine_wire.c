@@ -111,7 +111,8 @@ void cv_wire_system(uint64_t page_faults)
     struct stat status;
     static struct cv_wire_call calls[CV_MOST_CALLS * CV_CALL_TARGETS];
     struct cv_wire_system system = {.page_bytes = 4096, .forks = target->shared->forks, .threads = target->shared->threads};
-    uint64_t own = target->faults + 88; /* the blob's own memory, and the first looks into a table of indirect branches */
+    uint64_t own = target->faults + target->shared->lookup_faults +
+                   88; /* the blob's own memory, and the first looks into a table of indirect branches */
     if (!fstat(target->file, &status))
         own += (uint64_t)status.st_blocks / 8;
     for (uint64_t i = 0; i < target->shared->regions; i++)
