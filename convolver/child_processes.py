@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 
@@ -23,6 +25,30 @@ def end_with_parent() -> Callable[[], None]:
             os._exit(128 + signal.SIGTERM)
 
     return bind
+
+
+@contextlib.contextmanager
+def interrupted_later() -> Iterator[Callable[[], None]]:
+    """Put Ctrl-C off while a child is started, since :class:`subprocess.Popen` would leave it running; gives what raises
+    :class:`KeyboardInterrupt` if there was one."""
+    came: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    def catch_up() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with contextlib.suppress(ValueError):  # not the main thread, which alone is interrupted
+        if usual:
+            signal.signal(signal.SIGINT, note)
+    try:
+        yield catch_up
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def give_back_memory() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from convolver.child_processes import interrupted_later
 from convolver.errors import NoiseWarning, TracerError
 from convolver.progress import SILENT, Progress, step
 from convolver.tracing.launch import inherited_environment, input_again
@@ -142,12 +143,14 @@ def _once(argv: Sequence[str]) -> _Run:
     with input_again() as stdin:
         before = time.perf_counter()
         try:
-            process = subprocess.Popen(
-                argv, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=inherited_environment()
-            )
+            with interrupted_later() as catch_up:
+                process = subprocess.Popen(
+                    argv, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=inherited_environment()
+                )
         except OSError as error:
             raise TracerError(f"The command '{argv[0]}' could not be started: {error.strerror}.") from error
         try:
+            catch_up()
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         except BaseException:  # Ctrl-C or another end of this process: the program goes with it
             process.kill()

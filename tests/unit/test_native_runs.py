@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from convolver.child_processes import interrupted_later
 from convolver.errors import NoiseWarning
 from convolver.tracing.measure import Measurement, measure
 
@@ -74,6 +75,23 @@ measure(["sh", "-c", "echo $$ > {said}; exec sleep 600"])
     while not _ended(program) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert _ended(program)
+
+
+def test_ctrl_c_while_a_child_starts_comes_once_it_has():
+    with interrupted_later() as catch_up:
+        signal.raise_signal(signal.SIGINT)
+        child = subprocess.Popen(["true"])
+    assert child.wait() == 0
+    with pytest.raises(KeyboardInterrupt):
+        catch_up()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_child_started_with_ctrl_c_put_off_hears_it():
+    with interrupted_later():
+        child = subprocess.Popen(["sleep", "600"])
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) == -signal.SIGINT
 
 
 @pytest.mark.slow
