@@ -584,7 +584,7 @@ static struct { void *next; long rest[7]; } cells[2][LINES] __attribute__((align
 static void *walk(void *own)
 {
     void **at = own;
-    for (long i = 0; i < 20L * LINES; i++)
+    for (long i = 0; i < 40L * LINES; i++)
         at = *at;
     return at;
 }
